@@ -1,0 +1,287 @@
+"""The TextCNN that reports style accuracy, after the evaluation of Wu et al. (2019, "Point-Then-Operate").
+
+It only ever judges: no method may search with it. What its authors' protocol leaves unsaid in print, but their
+evaluation does, is kept here too, because accuracies depend on it: every text is padded or cut to 20 words, the
+padding is a word like any other (its embedding is learned, convolutions and the maximum see it), convolutions
+add no padding of their own, and embeddings start as random unit vectors.
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from torch import Tensor, nn
+from torch.nn import functional
+
+from .words import UNKNOWN, frequent_words, split_words
+
+PADDING = "<pad>"
+WEIGHTS_FILE = "model.safetensors"
+CARD_FILE = "textcnn.json"
+
+YELP_WIDTHS = (1, 2, 3, 4, 5)
+AMAZON_WIDTHS = (1, 2, 3, 4, 5, 6, 7)
+
+
+@dataclass(frozen=True)
+class TextCNNConfig:
+    widths: tuple[int, ...] = YELP_WIDTHS  # convolution widths, in words
+    n_filters: int = 128  # of each width
+    embedding_size: int = 100
+    dropout: float = 0.5
+    n_positions: int = 20  # longer texts are cut, shorter ones padded
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    seed: int = 0
+    n_steps: int = 20_000
+    batch_size: int = 64  # of each style
+    learning_rate: float = 5e-4
+    betas: tuple[float, float] = (0.5, 0.999)
+    min_count: int = 5  # rarer training words are unknown words
+    shorter_than: int = 20  # only lines with longer_than < words < shorter_than are trained on
+    longer_than: int = 4
+    unknown_rate: float = 0.3  # share of training words replaced by the unknown word
+    shuffle_reach: int = 1  # no training word moves further than this
+    check_every: int = 1_000  # steps between two looks at the development split
+
+
+@dataclass(frozen=True)
+class TrainingReport:
+    """How a classifier came about: accuracies in per cent on the development split, at the kept step."""
+
+    step: int
+    dev_accuracy: float  # lines of the trained lengths only, as in the protocol; the checkpoint is chosen by it
+    dev_accuracy_all_lengths: float
+
+
+class TextCNN(nn.Module):
+    """Convolutions over word embeddings, the maximum over time of each filter, one logit."""
+
+    def __init__(self, n_words: int, config: TextCNNConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(n_words, config.embedding_size)
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(config.embedding_size, config.n_filters, width) for width in config.widths
+        )
+        self.output = nn.Linear(config.n_filters * len(config.widths), 1)
+        with torch.no_grad():
+            random_directions = torch.rand(n_words, config.embedding_size) - 0.5
+            self.embedding.weight.copy_(functional.normalize(random_directions, dim=1))
+
+    def forward(self, word_ids: Tensor) -> Tensor:
+        """The logit of the second style: (B, T) -> (B,)."""
+        embedded = self.embedding(word_ids).transpose(1, 2)  # (B, E, T)
+        # LeakyReLU is monotone: after the maximum it gives the same as before it, on fewer numbers.
+        maxima = [convolution(embedded).max(dim=2).values for convolution in self.convolutions]
+        features = functional.leaky_relu(torch.cat(maxima, dim=1), 0.01)  # (B, widths × filters)
+        return self.output(functional.dropout(features, self.config.dropout, self.training)).squeeze(1)
+
+
+@dataclass(frozen=True)
+class StyleClassifier:
+    """A trained TextCNN with its vocabulary: texts in, styles out."""
+
+    model: TextCNN
+    styles: tuple[str, str]
+    vocabulary: tuple[str, ...]  # the padding and the unknown word included
+    options: TrainingOptions
+    report: TrainingReport
+    word_ids: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "word_ids", {word: index for index, word in enumerate(self.vocabulary)})
+
+    @torch.inference_mode()
+    def logits(self, texts: Sequence[str], batch_size: int = 512) -> NDArray[np.float32]:
+        """One logit a text; above zero means the second style."""
+        ids = torch.from_numpy(encode(texts, self.word_ids, self.model.config.n_positions))
+        was_training = self.model.training
+        self.model.eval()
+        batches = [self.model(batch) for batch in ids.split(batch_size)] if texts else [torch.zeros(0)]
+        self.model.train(was_training)
+        return torch.cat(batches).numpy()
+
+    def is_style(self, texts: Sequence[str], style: str) -> NDArray[np.bool_]:
+        """For each text, whether it is classed as `style`."""
+        if style not in self.styles:
+            raise ValueError(f"Unknown style {style!r}: this classifier knows {' and '.join(self.styles)}.")
+        return (self.logits(texts) > 0) == (style == self.styles[1])
+
+    def save(self, directory: Path) -> None:
+        """Writes the weights (safetensors) and a card (JSON) with everything else."""
+        directory.mkdir(parents=True, exist_ok=True)
+        safetensors.torch.save_file(self.model.state_dict(), directory / WEIGHTS_FILE)
+        card = {
+            "styles": self.styles,
+            "report": dataclasses.asdict(self.report),
+            "training": dataclasses.asdict(self.options),
+            "config": dataclasses.asdict(self.model.config),
+            "vocabulary": self.vocabulary,
+        }
+        (directory / CARD_FILE).write_text(json.dumps(card, ensure_ascii=False, indent=1), encoding="utf-8")
+
+    @classmethod
+    def load(cls, directory: Path) -> "StyleClassifier":
+        """Reads what `save` wrote."""
+        for name in (WEIGHTS_FILE, CARD_FILE):
+            if not (directory / name).is_file():
+                raise FileNotFoundError(f"No trained TextCNN in {directory}: the file {name} is missing.")
+        card = json.loads((directory / CARD_FILE).read_text(encoding="utf-8"))
+        config = TextCNNConfig(**_with_tuples(card["config"]))
+        model = TextCNN(len(card["vocabulary"]), config)
+        model.load_state_dict(safetensors.torch.load_file(directory / WEIGHTS_FILE))
+        return cls(
+            model=model.eval(),
+            styles=tuple(card["styles"]),
+            vocabulary=tuple(card["vocabulary"]),
+            options=TrainingOptions(**_with_tuples(card["training"])),
+            report=TrainingReport(**card["report"]),
+        )
+
+
+def train_textcnn(
+    train: dict[str, Sequence[str]],
+    dev: dict[str, Sequence[str]],
+    config: TextCNNConfig | None = None,
+    options: TrainingOptions | None = None,
+    *,
+    progress: bool = True,
+) -> StyleClassifier:
+    """Trains on the lines of two styles and keeps the checkpoint that is best on the development lines.
+
+    The same seed on the same machine with the same number of threads gives the same classifier.
+    """
+    config, options = config or TextCNNConfig(), options or TrainingOptions()
+    styles = _two_styles(train, dev)
+    vocabulary = (PADDING, UNKNOWN, *frequent_words((line for s in styles for line in train[s]), options.min_count))
+    word_ids = {word: index for index, word in enumerate(vocabulary)}
+    encoded = []
+    for style in styles:
+        lines = _of_trained_length(train[style], options)
+        if not lines:
+            raise ValueError(
+                f"No training line of style {style!r} has more than {options.longer_than} "
+                f"and fewer than {options.shorter_than} words."
+            )
+        encoded.append(encode(lines, word_ids, config.n_positions))
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(options.seed)
+        model = TextCNN(len(vocabulary), config)
+        classifier = StyleClassifier(model, styles, vocabulary, options, TrainingReport(0, 0.0, 0.0))
+        best, best_weights = classifier, _copy_of_weights(model)
+        optimizer = torch.optim.Adam(model.parameters(), options.learning_rate, options.betas)
+        labels = torch.arange(2).repeat_interleave(options.batch_size).float()
+        batches = _noisy_batches(encoded[0], encoded[1], options)
+        with _progress_bar(enabled=progress) as bar:
+            task = bar.add_task("TextCNN", total=options.n_steps, note="")
+            for step in range(1, options.n_steps + 1):
+                loss = functional.binary_cross_entropy_with_logits(model(next(batches)), labels)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                bar.advance(task)
+                if step % options.check_every == 0 or step == options.n_steps:
+                    report = _development_report(classifier, dev, step)
+                    if report.dev_accuracy > best.report.dev_accuracy:
+                        best = dataclasses.replace(classifier, report=report)
+                        best_weights = _copy_of_weights(model)
+                    bar.update(task, note=f"dev {report.dev_accuracy:.2f} (best {best.report.dev_accuracy:.2f})")
+    model.load_state_dict(best_weights)
+    model.eval()
+    return best
+
+
+def encode(texts: Sequence[str], word_ids: dict[str, int], n_positions: int) -> NDArray[np.int64]:
+    """Word ids of each text, cut or padded to `n_positions`: (texts, n_positions)."""
+    unknown = word_ids[UNKNOWN]
+    ids = np.full((len(texts), n_positions), word_ids[PADDING], dtype=np.int64)
+    for row, text in zip(ids, texts, strict=True):
+        words = split_words(text)[:n_positions]
+        row[: len(words)] = [word_ids.get(word, unknown) for word in words]
+    return ids
+
+
+def add_noise(
+    ids: NDArray[np.int64], padding: int, unknown: int, options: TrainingOptions, random: np.random.Generator
+) -> NDArray[np.int64]:
+    """Replaces some words by the unknown word and moves words by at most `shuffle_reach` places."""
+    is_word = ids != padding
+    noisy = np.where(is_word & (random.random(ids.shape) < options.unknown_rate), unknown, ids)
+    # Sorting i + U(0, reach + 1) moves nothing further than `reach`; padding stays at the end.
+    places = np.arange(ids.shape[1]) + (options.shuffle_reach + 1) * random.random(ids.shape)
+    places[~is_word] += ids.shape[1]
+    return np.take_along_axis(noisy, places.argsort(axis=1), axis=1)
+
+
+def _noisy_batches(
+    first: NDArray[np.int64], second: NDArray[np.int64], options: TrainingOptions
+) -> Iterator[Tensor]:
+    """Endless batches, half of each style, the first style first; the smaller one is gone through more often."""
+    random = np.random.default_rng(options.seed)
+    n_pairs = max(len(first), len(second))
+    order = np.zeros(0, dtype=np.int64)
+    while True:
+        while len(order) < options.batch_size:
+            order = np.concatenate([order, random.permutation(n_pairs)])
+        chosen, order = order[: options.batch_size], order[options.batch_size :]
+        ids = np.concatenate([first[chosen % len(first)], second[chosen % len(second)]])
+        yield torch.from_numpy(add_noise(ids, padding=0, unknown=1, options=options, random=random))
+
+
+def _development_report(classifier: StyleClassifier, dev: dict[str, Sequence[str]], step: int) -> TrainingReport:
+    trained_lengths = {style: _of_trained_length(lines, classifier.options) for style, lines in dev.items()}
+    return TrainingReport(step, accuracy(classifier, trained_lengths), accuracy(classifier, dev))
+
+
+def accuracy(classifier: StyleClassifier, lines_by_style: dict[str, Sequence[str]]) -> float:
+    """Per cent of the lines that are classed as the style they are filed under."""
+    hits = np.concatenate([classifier.is_style(lines, style) for style, lines in lines_by_style.items()])
+    return float(100 * hits.mean()) if len(hits) else 0.0
+
+
+def _of_trained_length(lines: Sequence[str], options: TrainingOptions) -> Sequence[str]:
+    return [line for line in lines if options.longer_than < len(line.split()) < options.shorter_than]
+
+
+def _two_styles(train: dict[str, Sequence[str]], dev: dict[str, Sequence[str]]) -> tuple[str, str]:
+    styles = tuple(train)
+    if len(styles) != 2 or set(dev) != set(styles):
+        raise ValueError(
+            "The TextCNN needs training and development lines of the same two styles, "
+            f"but got {', '.join(train)} and {', '.join(dev)}."
+        )
+    return styles
+
+
+def _copy_of_weights(model: nn.Module) -> dict[str, Tensor]:
+    return {name: weight.detach().clone() for name, weight in model.state_dict().items()}
+
+
+def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no tuples; frozen dataclasses with lists would not compare or hash as they were saved."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+
+
+def _progress_bar(*, enabled: bool) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+        console=Console(stderr=True),
+        disable=not enabled,
+    )

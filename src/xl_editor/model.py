@@ -1,0 +1,392 @@
+"""XLNet as a plain torch module: two streams, relative attention, any geometry.
+
+The *content* stream holds what tokens mean; the *query* stream starts from one learned vector and predicts the
+token at a place without seeing it. Both share all weights, and only content is ever attended to. So everything
+the model does is one primitive, `advance`: append content tokens to a cache, and read some rows against it.
+
+    score a known y        advance(text, rows of y ⊕ END)                     one pass
+    encode a context       advance(context)                                   once
+    decode                 advance(y_{k−1}, row of y_k, cache)                a step a token
+    classify               advance(x ⊕ <cls>, n_read=1)                       the last content row
+
+Weight names, shapes and files are those of Hugging Face's XLNet. The model has never heard of text, styles or
+tasks: END and style tokens are ordinary entries of its vocabulary.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from xl_editor.geometry import Relation
+
+CONFIG_FILE = "config.json"
+WEIGHTS_FILE = "model.safetensors"
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,  # the erf form, as Hugging Face's; XLNet's original code used tanh ("gelu_new")
+    "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
+    "relu": F.relu,
+}
+
+
+class ModelError(ValueError):
+    """A model that cannot be built, loaded or asked what it was asked, in one sentence."""
+
+
+@dataclass(frozen=True)
+class XLEditorConfig:
+    """Sizes and settings, under the names that XLNet's `config.json` gives them. Paper size by default."""
+
+    vocab_size: int = 32000
+    d_model: int = 256
+    n_layer: int = 4
+    n_head: int = 4
+    d_inner: int = 512  # of the position-wise feed-forward network
+    ff_activation: str = "gelu"
+    dropout: float = 0.1
+    layer_norm_eps: float = 1e-12
+    initializer_range: float = 0.02
+    pad_token_id: int = 0
+    end_token_id: int | None = None  # END, once the vocabulary has it
+    n_labels: int = 0  # outputs of the classification head on <cls>; 0 for none
+    editor: dict[str, Any] = field(default_factory=dict)  # what the rooms above keep with a model; opaque here
+
+    def __post_init__(self) -> None:
+        if self.d_model % (2 * self.n_head):
+            raise ModelError(f"d_model ({self.d_model}) must be a multiple of 2 × n_head ({self.n_head}).")
+        if self.ff_activation not in ACTIVATIONS:
+            raise ModelError(f"ff_activation must be one of {', '.join(ACTIVATIONS)}, got {self.ff_activation!r}.")
+
+    @property
+    def d_head(self) -> int:
+        return self.d_model // self.n_head
+
+    @classmethod
+    def from_dict(cls, settings: dict[str, Any]) -> XLEditorConfig:
+        """Read the settings that matter here out of an XLNet `config.json`."""
+        if settings.get("model_type") not in ("xlnet", "xl-editor"):
+            raise ModelError(f"config.json describes a model of type {settings.get('model_type')!r}, not an XLNet.")
+        # What XLNet can be configured to and no released checkpoint is: refuse it rather than compute nonsense.
+        for name, only in {"attn_type": "bi", "bi_data": False, "clamp_len": -1, "untie_r": True}.items():
+            if settings.get(name, only) != only:
+                raise ModelError(f"config.json has {name} = {settings[name]!r}; only {only!r} is supported.")
+        known = {f.name for f in fields(cls)}
+        return cls(**{name: value for name, value in settings.items() if name in known})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The `config.json` of this model, which `transformers` opens as an XLNet."""
+        return {
+            "architectures": ["XLNetLMHeadModel"],
+            "model_type": "xlnet",
+            **asdict(self),
+            "d_head": self.d_head,
+            "attn_type": "bi",
+            "untie_r": True,
+        }
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Keys and values of all content so far, a layer each. *Shape:* (B, H, K, D)."""
+
+    keys: tuple[Tensor, ...]
+    values: tuple[Tensor, ...]
+
+    def select(self, index: Tensor) -> Cache:
+        """The cache with these rows of the batch, in this order (rows may repeat or be left out)."""
+        return Cache(tuple(k[index] for k in self.keys), tuple(v[index] for v in self.values))
+
+
+class RelativeAttention(nn.Module):
+    """score(i, j) = (q_i + r_w)·k_j + (q_i + r_r)·R_{distance(i, j)} + (q_i + r_s)·segment(i, j)."""
+
+    def __init__(self, config: XLEditorConfig) -> None:
+        super().__init__()
+        shape = (config.d_model, config.n_head, config.d_head)
+        self.q, self.k, self.v, self.o, self.r = (nn.Parameter(torch.empty(shape)) for _ in range(5))
+        self.r_w_bias, self.r_r_bias, self.r_s_bias = (nn.Parameter(torch.empty(shape[1:])) for _ in range(3))
+        self.seg_embed = nn.Parameter(torch.empty(2, *shape[1:]))
+        self.layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def keys_and_values(self, content: Tensor) -> tuple[Tensor, Tensor]:
+        """*Shape:* (B, N, d_model) → twice (B, H, N, D)."""
+        return self._heads(content, self.k).transpose(1, 2), self._heads(content, self.v).transpose(1, 2)
+
+    def forward(
+        self, rows: Tensor, keys: Tensor, values: Tensor, sinusoids: Tensor, distance: Tensor, relation: Relation
+    ) -> Tensor:
+        """*Shape:* rows (B, R, d_model), sinusoids (M, d_model), distance: (B, R, K) indices into sinusoids."""
+        query = self._heads(rows, self.q)  # (B, R, H, D)
+        scale = 1 / math.sqrt(query.shape[-1])
+        # One small product for the M distinct distances, shared by the batch; then each pair picks its own.
+        by_distance = self._heads(sinusoids, self.r * scale)  # (M, H, D)
+        bias = _pick(torch.einsum("brhd,mhd->bhrm", query + self.r_r_bias, by_distance), distance)
+        if relation.other_segment is not None:
+            by_segment = torch.einsum("brhd,shd->bhrs", query + self.r_s_bias, self.seg_embed * scale)
+            bias = bias + _pick(by_segment, relation.other_segment.long())
+        bias = bias.masked_fill(~relation.visible.unsqueeze(1), -math.inf)
+        attended = F.scaled_dot_product_attention(
+            (query + self.r_w_bias).transpose(1, 2),
+            keys,
+            values,
+            attn_mask=bias,
+            dropout_p=self.dropout.p if self.training else 0.0,
+            scale=scale,
+        )  # (B, H, R, D)
+        output = F.linear(attended.transpose(1, 2).flatten(2), self.o.flatten(1))
+        return self.layer_norm(rows + self.dropout(output))
+
+    @staticmethod
+    def _heads(rows: Tensor, weight: Tensor) -> Tensor:
+        """*Shape:* (…, d_model) → (…, H, D)."""
+        return (rows @ weight.flatten(1)).unflatten(-1, weight.shape[1:])
+
+
+class FeedForward(nn.Module):
+    def __init__(self, config: XLEditorConfig) -> None:
+        super().__init__()
+        self.layer_1 = nn.Linear(config.d_model, config.d_inner)
+        self.layer_2 = nn.Linear(config.d_inner, config.d_model)
+        self.layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.dropout)
+        self.activation = ACTIVATIONS[config.ff_activation]
+
+    def forward(self, rows: Tensor) -> Tensor:
+        inner = self.dropout(self.activation(self.layer_1(rows)))
+        return self.layer_norm(rows + self.dropout(self.layer_2(inner)))
+
+
+class Layer(nn.Module):
+    def __init__(self, config: XLEditorConfig) -> None:
+        super().__init__()
+        self.rel_attn = RelativeAttention(config)
+        self.ff = FeedForward(config)
+
+
+class Transformer(nn.Module):
+    """The weights below `transformer.` in a checkpoint."""
+
+    def __init__(self, config: XLEditorConfig) -> None:
+        super().__init__()
+        self.word_embedding = nn.Embedding(config.vocab_size, config.d_model)
+        self.mask_emb = nn.Parameter(torch.empty(1, 1, config.d_model))  # where every query row starts
+        self.layer = nn.ModuleList(Layer(config) for _ in range(config.n_layer))
+
+
+class SequenceSummary(nn.Module):
+    """XLNet's own classification head, as `XLNetForSequenceClassification` names it."""
+
+    def __init__(self, config: XLEditorConfig) -> None:
+        super().__init__()
+        self.summary = nn.Linear(config.d_model, config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, states: Tensor) -> Tensor:
+        return self.dropout(torch.tanh(self.summary(states)))
+
+
+class XLEditorModel(nn.Module):
+    def __init__(self, config: XLEditorConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.transformer = Transformer(config)
+        self.lm_loss = nn.Linear(config.d_model, config.vocab_size)
+        self.lm_loss.weight = self.transformer.word_embedding.weight
+        self.sequence_summary = SequenceSummary(config) if config.n_labels else None
+        self.logits_proj = nn.Linear(config.d_model, config.n_labels) if config.n_labels else None
+        self.dropout = nn.Dropout(config.dropout)
+        self._initialise()
+
+    def _initialise(self) -> None:
+        """As XLNet: everything normal, biases zero, layer norms at one."""
+        for name, parameter in self.named_parameters():
+            if "layer_norm" in name:
+                nn.init.constant_(parameter, float(name.endswith("weight")))
+            elif parameter.dim() == 1:
+                nn.init.zeros_(parameter)
+            else:
+                nn.init.normal_(parameter, std=self.config.initializer_range)
+
+    def advance(
+        self, ids: Tensor, relation: Relation, *, n_read: int, cache: Cache | None = None
+    ) -> tuple[Tensor, Cache]:
+        """Append content tokens to the cache and read the last rows.
+
+        Args:
+            ids: the content tokens to append, (B, N).
+            relation: of the rows (first the N content tokens, then any number of query rows) to the keys
+                (first those in the cache, then the N appended), (B, R, K). Every row must see some key.
+            n_read: how many rows, from the end, to return: usually the query rows. In the last layer only
+                these are computed, because nobody else's output is read.
+            cache: what came before, from an earlier call with the same batch size.
+
+        Returns:
+            The final states of the rows read, (B, n_read, d_model), and the cache with the tokens appended.
+        """
+        n_content, n_rows = ids.shape[-1], relation.distance.shape[1]
+        self._check(ids, relation, n_read, cache)
+        embedded = self.transformer.word_embedding(ids)
+        # expand, not repeat: the query stream's start is one vector
+        queries = self.transformer.mask_emb.expand(ids.shape[0], n_rows - n_content, -1)
+        rows = self.dropout(torch.cat([embedded, queries], dim=1))
+        sinusoids, distance = self._sinusoids(relation.distance)
+        sinusoids = self.dropout(sinusoids)
+
+        keys, values = [], []
+        for depth, layer in enumerate(self.transformer.layer):
+            key, value = layer.rel_attn.keys_and_values(rows[:, :n_content])
+            if cache is not None:
+                key = torch.cat([cache.keys[depth], key], dim=2)
+                value = torch.cat([cache.values[depth], value], dim=2)
+            keys.append(key)
+            values.append(value)
+            if depth == self.config.n_layer - 1:
+                read = slice(n_rows - n_read, n_rows)
+                rows, distance, relation = rows[:, read], distance[:, read], relation.rows(read)
+            if rows.shape[1]:
+                rows = layer.ff(layer.rel_attn(rows, key, value, sinusoids, distance, relation))
+        return self.dropout(rows), Cache(tuple(keys), tuple(values))
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Scores of the next token. *Shape:* (…, d_model) → (…, vocab_size)."""
+        return self.lm_loss(states)
+
+    def labels(self, states: Tensor) -> Tensor:
+        """Scores of the labels, from the state of `<cls>`. *Shape:* (…, d_model) → (…, n_labels)."""
+        if self.sequence_summary is None or self.logits_proj is None:
+            raise ModelError("This model has no classification head (its config has n_labels = 0).")
+        return self.logits_proj(self.sequence_summary(states))
+
+    def add_tokens(self, n_tokens: int) -> range:
+        """Grow the vocabulary; the ids of the new tokens, whose embeddings start random."""
+        old = self.config.vocab_size
+        embedding = nn.Embedding(old + n_tokens, self.config.d_model)
+        head = nn.Linear(self.config.d_model, old + n_tokens)
+        with torch.no_grad():
+            nn.init.normal_(embedding.weight, std=self.config.initializer_range)
+            embedding.weight[:old] = self.transformer.word_embedding.weight
+            head.bias.zero_()
+            head.bias[:old] = self.lm_loss.bias
+        head.weight = embedding.weight
+        self.transformer.word_embedding, self.lm_loss = embedding, head
+        self.config = XLEditorConfig(**{**asdict(self.config), "vocab_size": old + n_tokens})
+        return range(old, old + n_tokens)
+
+    def _sinusoids(self, distance: Tensor) -> tuple[Tensor, Tensor]:
+        """XLNet's position encodings of the distinct distances, and each pair's index among them."""
+        low, high = (int(bound) for bound in torch.aminmax(distance)) if distance.numel() else (0, 0)
+        weight = self.transformer.word_embedding.weight
+        positions = torch.arange(low, high + 1, device=weight.device, dtype=torch.float32)
+        exponents = torch.arange(0, self.config.d_model, 2, device=weight.device, dtype=torch.float32)
+        angles = positions[:, None] / torch.pow(10000, exponents / self.config.d_model)
+        return torch.cat([angles.sin(), angles.cos()], dim=-1).to(weight.dtype), distance - low
+
+    def _check(self, ids: Tensor, relation: Relation, n_read: int, cache: Cache | None) -> None:
+        n_cached = cache.keys[0].shape[2] if cache is not None else 0
+        if ids.dim() != 2 or relation.distance.dim() != 3:
+            raise ModelError(
+                f"advance wants ids (B, N) and a relation (B, R, K), got shapes {tuple(ids.shape)} and "
+                f"{tuple(relation.distance.shape)}."
+            )
+        batch, n_content = ids.shape
+        rows, keys = relation.distance.shape[1:]
+        if batch == 0 or keys == 0:
+            raise ModelError("advance got an empty batch: there must be at least one sequence and one key.")
+        if relation.distance.shape[0] != batch or keys != n_cached + n_content or rows < n_content:
+            raise ModelError(
+                f"The relation {tuple(relation.distance.shape)} does not fit {batch} sequences of {n_content} new "
+                f"and {n_cached} cached tokens: expected ({batch}, at least {n_content}, {n_cached + n_content})."
+            )
+        if not 0 <= n_read <= rows:
+            raise ModelError(f"n_read must lie within 0..{rows} (the number of rows), got {n_read}.")
+        if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < self.config.vocab_size:
+            raise ModelError(
+                f"Token ids must lie within 0..{self.config.vocab_size - 1}, got {int(ids.min())}..{int(ids.max())}."
+            )
+
+    def save_pretrained(self, directory: str | Path, dtype: torch.dtype | None = None) -> None:
+        """Write `config.json` and `model.safetensors`, in half precision if `dtype` says so."""
+        directory = Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / CONFIG_FILE).write_text(json.dumps(self.config.to_dict(), indent=2) + "\n", encoding="utf-8")
+        weights = {
+            name: tensor.detach().to(dtype).contiguous() if dtype else tensor.detach().contiguous()
+            for name, tensor in self.state_dict().items()
+            if name != "lm_loss.weight"  # tied to the embeddings
+        }
+        save_file(weights, directory / WEIGHTS_FILE, metadata={"format": "pt"})
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path, dtype: torch.dtype = torch.float32) -> XLEditorModel:
+        """Load one of our directories, any XLNet checkpoint directory, or a hub id; ready to predict."""
+        directory = find_directory(name)
+        config = load_config(directory)
+        model = cls(config)
+        model.load_weights(directory / WEIGHTS_FILE)
+        return model.to(dtype).eval()
+
+    def load_weights(self, path: Path) -> None:
+        """Load a safetensors file into this model, refusing one that does not fit."""
+        if not path.is_file():
+            raise ModelError(f"{path.parent} holds no {path.name} (weights are read from safetensors only).")
+        try:
+            weights = load_file(path)
+        except (SafetensorError, OSError) as error:
+            raise ModelError(f"{path} is not a readable safetensors file: {error}.") from None
+        own = self.state_dict()
+        for name, tensor in weights.items():
+            if name in own and own[name].shape != tensor.shape:
+                raise ModelError(
+                    f"{path}: {name} has shape {tuple(tensor.shape)}, but config.json asks for "
+                    f"{tuple(own[name].shape)}."
+                )
+        missing = sorted(own.keys() - weights.keys() - {"lm_loss.weight"})
+        if missing:
+            raise ModelError(f"{path} is no XLNet language model: it lacks {len(missing)} weights, {missing[0]} first.")
+        self.load_state_dict(weights, strict=False)
+
+
+def find_directory(name: str | Path) -> Path:
+    """A model's directory: the one given, or a hub's, downloaded."""
+    path = Path(name)
+    if path.is_dir():
+        return path
+    if path.exists() or str(name).startswith((".", "/", "~")):
+        raise ModelError(f"{name} is not a directory with a model in it.")
+    from huggingface_hub import snapshot_download  # costs a second to import, and most models are local
+
+    try:
+        return Path(snapshot_download(str(name), allow_patterns=["*.json", WEIGHTS_FILE, "*.model"]))
+    except Exception as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ModelError(f"{name!r} is neither a directory nor a model that the hub gives us: {reason}") from None
+
+
+def load_config(directory: Path) -> XLEditorConfig:
+    path = directory / CONFIG_FILE
+    if not path.is_file():
+        raise ModelError(f"{directory} is no model directory: it holds no {CONFIG_FILE}.")
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path} is not valid JSON: {error}.") from None
+    if not isinstance(settings, dict):
+        raise ModelError(f"{path} must hold a JSON object.")
+    return XLEditorConfig.from_dict(settings)
+
+
+def _pick(scores: Tensor, index: Tensor) -> Tensor:
+    """Each pair's entry of (B, H, R, M) scores, by its (B, R, K) index. *Shape:* (B, H, R, K)."""
+    return scores.gather(-1, index.unsqueeze(1).expand(-1, scores.shape[1], -1, -1))

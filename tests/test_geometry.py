@@ -1,0 +1,153 @@
+"""The geometry against the paper: φ written out literally, the figure's distances, and the properties of slots."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xl_editor.geometry import (
+    PADDING,
+    Places,
+    Relation,
+    insertion_distance,
+    insertion_places,
+    plain_distance,
+    plain_places,
+    relate,
+    stack,
+    visible,
+)
+
+
+def phi(a: int, b: int, i: int, j: int) -> int | None:
+    """φ_{a,b}(i, j), case by case as printed in the paper; None where it is unspecified (never attended)."""
+    if (i < a and j < a) or (i > b and j > b):
+        return 0
+    if i < a and j > b:
+        return b - a
+    if i > b and j < a:
+        return b - a
+    if a <= i <= b and j <= i:
+        return 0
+    if a <= i <= b < j:
+        return b - i - 1
+    return None
+
+
+def paper_distance(a: int, b: int, i: int, j: int) -> int | None:
+    sign = (i > j) - (i < j)
+    shift = phi(a, b, i, j)
+    return None if shift is None else i - j - sign * shift
+
+
+@pytest.mark.parametrize("size", range(1, 13))
+def test_distance_and_visibility_are_the_papers_phi_for_every_slot(size):
+    for a in range(size):
+        for b in range(a, size):  # z[a..b] = y ⊕ END
+            content, queries = insertion_places(size - 1, [(a, b)])  # END is predicted, but is nobody's key
+            index_in_z = [*range(b), *range(b + 1, size)]  # of the content tokens
+            relation = relate(content, queries)
+            rows = [*index_in_z, *range(a, b + 1)]
+            for row, i in enumerate(rows):
+                is_query = row >= len(index_in_z)
+                for key, j in enumerate(index_in_z):
+                    expected = paper_distance(a, b, i, j)
+                    inserted_key = a <= j <= b
+                    sees = expected is not None and not (is_query and i == j)
+                    sees = sees and not (inserted_key and not a <= i <= b)
+                    assert bool(relation.visible[row, key]) == sees, (a, b, i, j)
+                    if sees:
+                        assert int(relation.distance[row, key]) == expected, (a, b, i, j)
+
+
+@pytest.mark.parametrize("length", [2, 3])
+def test_distances_of_the_papers_figure(length):
+    """x_l ↓ x_r: R1 from y1 to x_l, R-2 from y1 to x_r; R2, R1, R-2 from y2 to x_l, y1, x_r; any length."""
+    content, queries = insertion_places(length + 2, [(1, 1 + length)])
+    distance = insertion_distance(queries, content)
+    x_l, y1, x_r = 0, 1, length + 1
+    assert distance[0, [x_l, x_r]].tolist() == [1, -2]
+    assert distance[1, [x_l, y1, x_r]].tolist() == [2, 1, -2]
+
+
+def test_plain_figure_gives_the_length_away():
+    """The same figure for XLNet: from y1 to x_r it is R-3 with |y| = 3 and R-2 with |y| = 2."""
+    for length in (2, 3):
+        places = plain_places(length + 2, [(1, 1 + length)])
+        assert int(plain_distance(places, places)[1, length + 1]) == -length
+
+
+slots = st.integers(1, 4).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.integers(1, 4), min_size=n + 1, max_size=n + 1),  # context between the slots
+        st.lists(st.integers(0, 4), min_size=n, max_size=n),  # lengths of the inserted sequences
+    )
+)
+
+
+def intervals_of(gaps: list[int], lengths: list[int]) -> tuple[int, list[tuple[int, int]]]:
+    intervals, at = [], 0
+    for gap, length in zip(gaps, lengths, strict=False):
+        at += gap
+        intervals.append((at, at + length))
+        at += length
+    return at + gaps[-1], intervals
+
+
+@given(slots)
+def test_every_slot_is_one_token_wide_for_everybody_else(case):
+    gaps, lengths = case
+    size, intervals = intervals_of(gaps, lengths)
+    content, queries = insertion_places(size, intervals)
+    # The same context with every slot shut to a single placeholder token, in plain geometry.
+    context = content[content.slot < 0]
+    boundaries, position = [], 0
+    for index, gap in enumerate(gaps):
+        boundaries += list(range(position, position + gap))
+        position += gap + (index < len(lengths))
+    assert context.position.tolist() == boundaries
+    for index, length in enumerate(lengths):
+        of_slot = queries[queries.slot == index]
+        assert len(of_slot) == length + 1
+        at = sum(gaps[: index + 1]) + index
+        distance = insertion_distance(of_slot, context)
+        for k in range(length + 1):
+            for key, p in enumerate(boundaries):
+                assert int(distance[k, key]) == (at + k - p if p < at else at - 1 - p)
+
+
+@given(slots)
+def test_an_inserted_sequence_sees_the_context_and_itself_only(case):
+    gaps, lengths = case
+    size, intervals = intervals_of(gaps, lengths)
+    content, queries = insertion_places(size, intervals)
+    for rows, itself in ((content, True), (queries, False)):
+        sees = visible(rows, content, itself=itself)
+        for r in range(len(rows)):
+            for c in range(size):
+                same = rows.slot[r] == content.slot[c]
+                reach = content.offset[c] < rows.offset[r] + itself
+                expected = content.slot[c] == -1 or bool(same and reach and rows.slot[r] >= 0)
+                assert bool(sees[r, c]) == expected
+
+
+def test_padding_is_seen_by_nobody():
+    short, long = insertion_places(3, [(1, 2)])[0], insertion_places(6, [(2, 5)])[0]
+    content = stack([short, long])
+    assert content.slot[0].tolist() == [-1, 0, -1, PADDING, PADDING, PADDING]
+    assert not visible(content, content, itself=True)[0, :, 3:].any()
+
+
+@pytest.mark.parametrize("intervals", [[(4, 6)], [(-1, 2)], [(3, 2)], [(0, 3), (2, 4)], [(3, 4), (0, 1)]])
+def test_a_slot_outside_the_text_is_refused(intervals):
+    with pytest.raises(ValueError, match="not a slot of a text of 5 tokens"):
+        insertion_places(5, intervals)
+
+
+def test_shapes_are_checked():
+    with pytest.raises(ValueError, match="one shape"):
+        Places(torch.zeros(3), torch.zeros(3), torch.zeros(2))
+    with pytest.raises(ValueError, match=r"Relation\.visible has shape"):
+        Relation(torch.zeros(1, 2, 3, dtype=torch.long), torch.ones(1, 2, 2, dtype=torch.bool))
+    with pytest.raises(ValueError, match="must be boolean"):
+        Relation(torch.zeros(1, 2, 3, dtype=torch.long), torch.ones(1, 2, 3))
