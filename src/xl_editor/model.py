@@ -337,8 +337,11 @@ class XLEditorModel(nn.Module):
         model.load_weights(directory / WEIGHTS_FILE)
         return model.to(dtype).eval()
 
-    def load_weights(self, path: Path) -> None:
-        """Load a safetensors file into this model, refusing one that does not fit."""
+    def load_weights(self, path: Path, *, without_head: bool = False) -> None:
+        """Load a safetensors file into this model, refusing one that does not fit.
+
+        With `without_head`, the classification head stays as it is, whatever the file has.
+        """
         if not path.is_file():
             raise ModelError(f"{path.parent} holds no {path.name} (weights are read from safetensors only).")
         try:
@@ -346,6 +349,9 @@ class XLEditorModel(nn.Module):
         except (SafetensorError, OSError) as error:
             raise ModelError(f"{path} is not a readable safetensors file: {error}.") from None
         own = self.state_dict()
+        if without_head:
+            head = ("sequence_summary.", "logits_proj.")
+            own, weights = ({k: v for k, v in d.items() if not k.startswith(head)} for d in (own, weights))
         for name, tensor in weights.items():
             if name in own and own[name].shape != tensor.shape:
                 raise ModelError(

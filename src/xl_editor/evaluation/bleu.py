@@ -1,7 +1,7 @@
 """Corpus BLEU as the style-transfer literature computes it, and how sure a difference of two BLEUs is.
 
-The score is Moses' `multi-bleu`: BLEU-4 over the whole corpus, one reference a text, no smoothing, texts taken
-as they are tokenised. `sacrebleu` computes it. A corpus BLEU depends on its sentences only through ten sums (two
+The score is Moses' `multi-bleu`: BLEU-4 over the whole corpus, one reference a text, no smoothing, texts as
+they are tokenised. `sacrebleu` computes it. A corpus BLEU depends on its sentences only through ten sums (two
 lengths, four matches, four totals), so a bootstrap adds up rows of those instead of scoring texts again.
 """
 
@@ -55,8 +55,8 @@ def prepare_output(text: str, vocabulary: Collection[str]) -> str:
 def prepare_reference(text: str, vocabulary: Collection[str]) -> str:
     """A human reference as it is scored: lower-cased, tokenised, rare words masked.
 
-    People wrote the references as ordinary text. The tokenizer is the word part of NLTK's `word_tokenize`; its
-    sentence splitter would need downloaded data, and every reference is one line.
+    People wrote the references as ordinary text. The tokenizer is the word part of NLTK's `word_tokenize`;
+    its sentence splitter would need downloaded data, and every reference is one line.
     """
     return mask_unknown(NLTKWordTokenizer().tokenize(text.lower()), vocabulary)
 
@@ -143,6 +143,8 @@ def paired_bootstrap_bleu(
 
 def _check_aligned(outputs: Sequence[str], references: Sequence[str]) -> None:
     if len(outputs) != len(references):
-        raise ValueError(f"There are {len(outputs)} outputs for {len(references)} references: one each is needed.")
+        raise ValueError(
+            f"There are {len(outputs)} outputs for {len(references)} references: one each is needed."
+        )
     if not outputs:
         raise ValueError("There is nothing to score: no outputs and no references.")

@@ -1,13 +1,14 @@
 """Fluency: the perplexity of texts under a 5-gram model with interpolated modified Kneser-Ney smoothing.
 
-A measure that no editing method here was trained with or searches with. Chen and Goodman (1999) describe the
-smoothing. Everything is an array: an n-gram is known by its row among the sorted n-grams of its order, where its
-key is (row of its first n − 1 words) × (size of the vocabulary) + (id of its last word). So a 5-gram model of
-four million words is counted in seconds, saved as counts, and looked up by binary search.
+No editing method here is trained with it or searches with it. Chen and Goodman (1999) describe the smoothing.
+Everything is an array: an n-gram is known by its row among the sorted n-grams of its order, where its key is
+(row of its first n − 1 words) × (size of the vocabulary) + (id of its last word). So a 5-gram model of four
+million words is counted in seconds, saved as counts, and looked up by binary search.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +33,8 @@ Rows = NDArray[np.int64]
 class NgramCounts:
     """What a model is made from: for each order, the sorted keys of the n-grams seen, and their counts.
 
-    The counts are Kneser-Ney's: how often an n-gram was seen, for the highest order and for n-grams that open a
-    line; how many different words were seen before it, for all others. Unigrams are the whole vocabulary.
+    The counts are Kneser-Ney's: how often an n-gram was seen, for the highest order and for n-grams that open
+    a line; how many different words were seen before it, for all others. Unigrams are the whole vocabulary.
     """
 
     vocabulary: tuple[str, ...]  # the three special words first
@@ -51,9 +52,9 @@ class NgramModel:
 
     def __init__(self, counts: NgramCounts) -> None:
         self.counts = counts
-        self._word_ids = {word: index for index, word in enumerate(counts.vocabulary)}
+        self._word_ids = _word_ids(counts.vocabulary)
         self._logprobs: list[NDArray[np.float32]] = []  # of each n-gram, an array an order
-        self._log_backoffs: list[NDArray[np.float32]] = []  # of each context, an array an order; contexts of order 1: one
+        self._log_backoffs: list[NDArray[np.float32]] = []  # of each context of that order's n-grams
         self._estimate()
 
     @classmethod
@@ -79,7 +80,7 @@ class NgramModel:
 
     def word_logprobs(self, texts: Sequence[str]) -> list[NDArray[np.float64]]:
         """The log-probability of every word of every text, and of its end."""
-        ids, places = _flatten([self._ids(text) for text in texts])
+        ids, places = _flatten([_ids(text, self._word_ids) for text in texts])
         n_words = len(self.counts.vocabulary)
         rows = ids  # of the n-gram that ends at each place; a unigram's row is its id
         logprobs = self._logprobs[0][ids].astype(np.float64)
@@ -110,10 +111,12 @@ class NgramModel:
         path.parent.mkdir(parents=True, exist_ok=True)
         vocabulary = np.frombuffer("\n".join(self.counts.vocabulary).encode(), dtype=np.uint8)
         arrays = {"vocabulary": vocabulary, "n_unknown_types": np.array(self.counts.n_unknown_types)}
-        for order, (keys, counts) in enumerate(zip(self.counts.keys, self.counts.counts, strict=True), start=1):
+        for order, (keys, counts) in enumerate(
+            zip(self.counts.keys, self.counts.counts, strict=True), start=1
+        ):
             arrays[f"key_steps_{order}"] = _smallest(np.diff(keys, prepend=0))  # sorted keys: small steps
             arrays[f"counts_{order}"] = _smallest(counts)
-        np.savez_compressed(path, **arrays)
+        np.savez_compressed(path, allow_pickle=False, **arrays)
 
     @classmethod
     def load(cls, path: Path) -> "NgramModel":
@@ -131,9 +134,6 @@ class NgramModel:
                 )
             )
 
-    def _ids(self, text: str) -> list[int]:
-        return [START_ID, *(self._word_ids.get(word, UNKNOWN_ID) for word in split_words(text)), END_ID]
-
 
 def count_ngrams(lines: Sequence[str], order: int = ORDER, min_count: int = MIN_COUNT) -> NgramCounts:
     """Counts the n-grams of tokenised lines, up to the given order."""
@@ -144,15 +144,15 @@ def count_ngrams(lines: Sequence[str], order: int = ORDER, min_count: int = MIN_
     known = [word for word in frequent_words(lines, min_count) if word not in special]
     vocabulary = (*special, *known)
     n_words = len(vocabulary)
-    word_ids = {word: index for index, word in enumerate(vocabulary)}
-    ids, places = _flatten(
-        [[START_ID, *(word_ids.get(word, UNKNOWN_ID) for word in split_words(line)), END_ID] for line in lines]
-    )
+    word_ids = _word_ids(vocabulary)
+    ids, places = _flatten([_ids(line, word_ids) for line in lines])
     keys, times_seen = [np.arange(n_words)], [np.bincount(ids, minlength=n_words)]
     rows = ids  # of the n-gram that ends at each place
     for n in range(2, order + 1):
         ends = np.flatnonzero(places >= n - 1)
-        unique, inverse, seen = np.unique(rows[ends - 1] * n_words + ids[ends], return_inverse=True, return_counts=True)
+        unique, inverse, seen = np.unique(
+            rows[ends - 1] * n_words + ids[ends], return_inverse=True, return_counts=True
+        )
         rows = np.full(len(ids), NOT_SEEN)
         rows[ends] = inverse
         keys.append(unique)
@@ -167,10 +167,20 @@ def count_ngrams(lines: Sequence[str], order: int = ORDER, min_count: int = MIN_
     return NgramCounts(vocabulary, len(all_words) - len(known), tuple(keys), tuple(counts))
 
 
+def _word_ids(vocabulary: Sequence[str]) -> dict[str, int]:
+    """Ids of the words that may stand in a text: one that spells out a special word is unknown."""
+    return {word: index for index, word in enumerate(vocabulary) if index > UNKNOWN_ID}
+
+
+def _ids(text: str, word_ids: dict[str, int]) -> list[int]:
+    """A text with its start and end."""
+    return [START_ID, *(word_ids.get(word, UNKNOWN_ID) for word in split_words(text)), END_ID]
+
+
 def _suffix_rows(keys: Sequence[Rows], n_words: int) -> list[Rows]:
     """For each order, the row (one order down) of each n-gram without its first word."""
     suffixes = [np.zeros(len(keys[0]), dtype=np.int64)]
-    for shorter, longer in zip(keys, keys[1:], strict=False):
+    for shorter, longer in pairwise(keys):
         context, word = np.divmod(longer, n_words)
         suffixes.append(_find(shorter, suffixes[-1][context], word, n_words))
     return suffixes

@@ -1,15 +1,16 @@
 """The TextCNN that reports style accuracy, after the evaluation of Wu et al. (2019, "Point-Then-Operate").
 
-It only ever judges: no method may search with it. What its authors' protocol leaves unsaid in print, but their
-evaluation does, is kept here too, because accuracies depend on it: every text is padded or cut to 20 words, the
-padding is a word like any other (its embedding is learned, convolutions and the maximum see it), convolutions
-add no padding of their own, and embeddings start as random unit vectors.
+It only ever judges: no method may search with it. Accuracies depend on details, so they are those of that
+evaluation: every text is padded or cut to 20 words, the padding is a word like any other (its embedding is
+learned, convolutions and the maximum see it), convolutions add no padding of their own, and embeddings start
+as random unit vectors.
 """
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from .words import UNKNOWN, frequent_words, split_words
 PADDING = "<pad>"
 WEIGHTS_FILE = "model.safetensors"
 CARD_FILE = "textcnn.json"
+
+LinesByStyle = Mapping[str, Sequence[str]]
 
 YELP_WIDTHS = (1, 2, 3, 4, 5)
 AMAZON_WIDTHS = (1, 2, 3, 4, 5, 6, 7)
@@ -61,7 +64,9 @@ class TrainingReport:
     """How a classifier came about: accuracies in per cent on the development split, at the kept step."""
 
     step: int
-    dev_accuracy: float  # lines of the trained lengths only, as in the protocol; the checkpoint is chosen by it
+    dev_accuracy: (
+        float  # lines of the trained lengths only, as in the protocol; the checkpoint is chosen by it
+    )
     dev_accuracy_all_lengths: float
 
 
@@ -98,10 +103,10 @@ class StyleClassifier:
     vocabulary: tuple[str, ...]  # the padding and the unknown word included
     options: TrainingOptions
     report: TrainingReport
-    word_ids: dict[str, int] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "word_ids", {word: index for index, word in enumerate(self.vocabulary)})
+    @cached_property
+    def word_ids(self) -> dict[str, int]:
+        return {word: index for index, word in enumerate(self.vocabulary)}
 
     @torch.inference_mode()
     def logits(self, texts: Sequence[str], batch_size: int = 512) -> NDArray[np.float32]:
@@ -152,8 +157,8 @@ class StyleClassifier:
 
 
 def train_textcnn(
-    train: dict[str, Sequence[str]],
-    dev: dict[str, Sequence[str]],
+    train: LinesByStyle,
+    dev: LinesByStyle,
     config: TextCNNConfig | None = None,
     options: TrainingOptions | None = None,
     *,
@@ -165,17 +170,10 @@ def train_textcnn(
     """
     config, options = config or TextCNNConfig(), options or TrainingOptions()
     styles = _two_styles(train, dev)
-    vocabulary = (PADDING, UNKNOWN, *frequent_words((line for s in styles for line in train[s]), options.min_count))
+    vocabulary = _vocabulary((line for style in styles for line in train[style]), options.min_count)
     word_ids = {word: index for index, word in enumerate(vocabulary)}
-    encoded = []
-    for style in styles:
-        lines = _of_trained_length(train[style], options)
-        if not lines:
-            raise ValueError(
-                f"No training line of style {style!r} has more than {options.longer_than} "
-                f"and fewer than {options.shorter_than} words."
-            )
-        encoded.append(encode(lines, word_ids, config.n_positions))
+    train_lines, dev_lines = (_of_trained_length(lines, options) for lines in (train, dev))
+    first, second = (encode(train_lines[style], word_ids, config.n_positions) for style in styles)
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)
@@ -184,7 +182,7 @@ def train_textcnn(
         best, best_weights = classifier, _copy_of_weights(model)
         optimizer = torch.optim.Adam(model.parameters(), options.learning_rate, options.betas)
         labels = torch.arange(2).repeat_interleave(options.batch_size).float()
-        batches = _noisy_batches(encoded[0], encoded[1], options)
+        batches = _noisy_batches(first, second, options)
         with _progress_bar(enabled=progress) as bar:
             task = bar.add_task("TextCNN", total=options.n_steps, note="")
             for step in range(1, options.n_steps + 1):
@@ -194,11 +192,13 @@ def train_textcnn(
                 optimizer.step()
                 bar.advance(task)
                 if step % options.check_every == 0 or step == options.n_steps:
-                    report = _development_report(classifier, dev, step)
+                    report = TrainingReport(step, accuracy(classifier, dev_lines), accuracy(classifier, dev))
                     if report.dev_accuracy > best.report.dev_accuracy:
                         best = dataclasses.replace(classifier, report=report)
                         best_weights = _copy_of_weights(model)
-                    bar.update(task, note=f"dev {report.dev_accuracy:.2f} (best {best.report.dev_accuracy:.2f})")
+                    bar.update(
+                        task, note=f"dev {report.dev_accuracy:.2f} (best {best.report.dev_accuracy:.2f})"
+                    )
     model.load_state_dict(best_weights)
     model.eval()
     return best
@@ -229,7 +229,7 @@ def add_noise(
 def _noisy_batches(
     first: NDArray[np.int64], second: NDArray[np.int64], options: TrainingOptions
 ) -> Iterator[Tensor]:
-    """Endless batches, half of each style, the first style first; the smaller one is gone through more often."""
+    """Endless batches, one half a style, first style first; the smaller style is gone through more often."""
     random = np.random.default_rng(options.seed)
     n_pairs = max(len(first), len(second))
     order = np.zeros(0, dtype=np.int64)
@@ -241,22 +241,32 @@ def _noisy_batches(
         yield torch.from_numpy(add_noise(ids, padding=0, unknown=1, options=options, random=random))
 
 
-def _development_report(classifier: StyleClassifier, dev: dict[str, Sequence[str]], step: int) -> TrainingReport:
-    trained_lengths = {style: _of_trained_length(lines, classifier.options) for style, lines in dev.items()}
-    return TrainingReport(step, accuracy(classifier, trained_lengths), accuracy(classifier, dev))
-
-
-def accuracy(classifier: StyleClassifier, lines_by_style: dict[str, Sequence[str]]) -> float:
+def accuracy(classifier: StyleClassifier, lines_by_style: LinesByStyle) -> float:
     """Per cent of the lines that are classed as the style they are filed under."""
     hits = np.concatenate([classifier.is_style(lines, style) for style, lines in lines_by_style.items()])
-    return float(100 * hits.mean()) if len(hits) else 0.0
+    return float(100 * hits.mean())
 
 
-def _of_trained_length(lines: Sequence[str], options: TrainingOptions) -> Sequence[str]:
-    return [line for line in lines if options.longer_than < len(line.split()) < options.shorter_than]
+def _vocabulary(lines: Iterable[str], min_count: int) -> tuple[str, ...]:
+    special = (PADDING, UNKNOWN)
+    return special + tuple(word for word in frequent_words(lines, min_count) if word not in special)
 
 
-def _two_styles(train: dict[str, Sequence[str]], dev: dict[str, Sequence[str]]) -> tuple[str, str]:
+def _of_trained_length(lines_by_style: LinesByStyle, options: TrainingOptions) -> LinesByStyle:
+    kept = {
+        style: [line for line in lines if options.longer_than < len(line.split()) < options.shorter_than]
+        for style, lines in lines_by_style.items()
+    }
+    for style, lines in kept.items():
+        if not lines:
+            raise ValueError(
+                f"No training or development line of style {style!r} has more than {options.longer_than} "
+                f"and fewer than {options.shorter_than} words."
+            )
+    return kept
+
+
+def _two_styles(train: LinesByStyle, dev: LinesByStyle) -> tuple[str, str]:
     styles = tuple(train)
     if len(styles) != 2 or set(dev) != set(styles):
         raise ValueError(

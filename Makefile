@@ -1,0 +1,40 @@
+# Two commands do everything on a fresh machine: `make run` and `make test`. Each makes its own virtual environment.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+# A busy neighbour makes spinning OpenMP threads collapse; passive ones only wait.
+export OMP_WAIT_POLICY := PASSIVE
+
+.PHONY: run test test-slow lint bench clean
+
+run: $(VENV)/edit.stamp
+	@$(BIN)/python benchmarks/demo.py
+
+test: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest
+
+test-slow: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/dev.stamp
+	$(BIN)/python benchmarks/model.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# What editing needs; and what developing needs. A stamp is renewed when the dependencies change.
+$(VENV)/edit.stamp: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt torch setuptools
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/edit.stamp
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[train,evaluate,serve,dev]'
+	@touch $@

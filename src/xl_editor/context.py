@@ -1,0 +1,73 @@
+"""What stands at the right end of every context: the boundary that each row can always see, and the style.
+
+    trained from scratch        … <sep>               or the style token in its place
+    initialised from XLNet      … [style] <sep> <cls>      as in its pretraining, <cls> in a segment of its own
+
+Classifying has its own ending, and never a style token, which would give the label away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from xl_editor.geometry import Relation
+
+
+@dataclass(frozen=True)
+class ContextFormat:
+    """The special tokens of a model and where they go; kept in its config.json under editor.context."""
+
+    sep: int
+    cls: int
+    unk: int
+    mask: int
+    styles: Mapping[str, int] = field(default_factory=dict)  # token ids; their order is the classifier's
+    style_optional: bool = True  # was the model also trained without the style token?
+    xlnet: bool = False  # initialised from a pretrained XLNet?
+
+    @classmethod
+    def from_config(cls, editor: Mapping[str, Any]) -> ContextFormat:
+        if "context" not in editor:
+            raise ValueError("This model is no editor: its config.json says nothing under editor.context.")
+        return cls(**editor["context"])
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def right_end(self, style: str | None) -> tuple[int, ...]:
+        """The tokens after the text when an insertion is predicted."""
+        if style is not None and style not in self.styles:
+            known = f"one of {', '.join(self.styles)}" if self.styles else "none: this model has no styles"
+            raise ValueError(f"style must be {known}, got {style!r}.")
+        if style is None and self.styles and not self.style_optional:
+            raise ValueError(
+                f"style must be one of {', '.join(self.styles)}: this model was never trained without a style."
+            )
+        of_style = () if style is None else (self.styles[style],)
+        if self.xlnet:
+            return (*of_style, self.sep, self.cls)
+        return of_style or (self.sep,)
+
+    @property
+    def classifying_end(self) -> tuple[int, ...]:
+        """The tokens after the text when its style is predicted, from the state of the last one."""
+        return (self.sep, self.cls) if self.xlnet else (self.cls,)
+
+    def with_segments(self, relation: Relation, key_ids: Tensor) -> Relation:
+        """Add what XLNet was pretrained with: `<cls>` is in another segment than all the rest.
+
+        The keys are all the content there is; the first rows are the last of it, the others are query rows.
+        """
+        if not self.xlnet:
+            return relation
+        is_cls = key_ids == self.cls  # (B, K)
+        n_rows = relation.distance.shape[1]
+        row_is_cls = torch.zeros(is_cls.shape[0], n_rows, dtype=torch.bool, device=is_cls.device)
+        n_content = min(n_rows, is_cls.shape[1])
+        row_is_cls[:, :n_content] = is_cls[:, :n_content]
+        return Relation(relation.distance, relation.visible, row_is_cls[:, :, None] != is_cls[:, None, :])

@@ -1,0 +1,139 @@
+"""The table of style-transfer results, as Markdown and as JSON, published figures beside ours."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .bleu import Interval, PairedDifference
+from .published import PAPER_NAMES, SOURCE, PublishedScores, published_scores
+from .style import Judges, StyleScores
+from .style_data import StyleData
+
+HEADER = (
+    "| system | Acc | BLEU | G | perplexity | × input | published Acc / BLEU / G |\n"
+    "| --- | --- | --- | --- | --- | --- | --- |"
+)
+COMPARISON_HEADER = (
+    "| edited | Acc | BLEU | G | × perplexity | texts changed | inserted at the start |\n"
+    "| --- | --- | --- | --- | --- | --- | --- |"
+)
+
+
+def markdown_table(rows: Sequence[StyleScores], data: StyleData, judges: Judges) -> str:
+    """All rows, then the edited ones against what they were edited from, then how it was measured."""
+    lines = [f"## Style transfer, {data.name}", "", HEADER, *(_row(row, data.name) for row in rows)]
+    edited = [row for row in rows if row.comparison]
+    if edited:
+        lines += ["", "Before against after (paired bootstrap, 95 % intervals of the difference):", ""]
+        lines += [COMPARISON_HEADER, *(_comparison_row(row) for row in edited)]
+    return "\n".join([*lines, "", *_notes(rows, data, judges), ""])
+
+
+def json_table(rows: Sequence[StyleScores], data: StyleData, judges: Judges) -> dict[str, Any]:
+    """The same, for programs."""
+    return {
+        "data": data.name,
+        "partial_training_split": data.has_partial_training,
+        "published_source": SOURCE,
+        "mean_acc_difference": mean_acc_difference(rows, data.name),
+        "classifiers": [
+            {"seed": judge.options.seed, **dataclasses.asdict(judge.report)} for judge in judges.classifiers
+        ],
+        "rows": [{**dataclasses.asdict(row), "published": _published_dict(row, data.name)} for row in rows],
+    }
+
+
+def write_table(rows: Sequence[StyleScores], data: StyleData, judges: Judges, directory: Path) -> None:
+    """Writes `style-DATA.md` and `style-DATA.json`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    markdown, as_json = markdown_table(rows, data, judges), json_table(rows, data, judges)
+    (directory / f"style-{data.name}.md").write_text(markdown, encoding="utf-8")
+    (directory / f"style-{data.name}.json").write_text(json.dumps(as_json, indent=1) + "\n", encoding="utf-8")
+
+
+def mean_acc_difference(rows: Sequence[StyleScores], data_name: str) -> float | None:
+    """The mean absolute difference of Acc from the published one, over systems whose very outputs are scored.
+
+    Edited rows are left out: their outputs are ours, so they need not have the published accuracy.
+    """
+    differences = [
+        abs(row.acc - published.acc)
+        for row in rows
+        if row.comparison is None and (published := published_scores(data_name, row.name))
+    ]
+    return sum(differences) / len(differences) if differences else None
+
+
+def _row(row: StyleScores, data_name: str) -> str:
+    published = published_scores(data_name, row.name)
+    cells = [
+        _display_name(row.name),
+        f"{row.acc:.1f} {_interval(row.acc_interval, 1)}",
+        f"{row.bleu:.2f} {_interval(row.bleu_interval, 1)}",
+        f"{row.g:.1f} {_interval(row.g_interval, 1)}",
+        f"{row.ppl_median:.0f}",
+        f"{row.ppl_ratio:.2f}",
+        f"{published.acc:.1f} / {published.bleu:.2f} / {published.g:.1f}" if published else "–",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _comparison_row(row: StyleScores) -> str:
+    comparison = row.comparison
+    assert comparison is not None
+    cells = [
+        _display_name(row.name),
+        _difference(comparison.acc, 1),
+        _difference(comparison.bleu, 2),
+        _difference(comparison.g, 1),
+        f"{row.ppl_ratio:.2f}",
+        f"{comparison.share_changed:.1%}",
+        f"{comparison.share_inserted_at_start:.1%}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _notes(rows: Sequence[StyleScores], data: StyleData, judges: Judges) -> list[str]:
+    judged = ", ".join(
+        f"seed {judge.options.seed}: {judge.report.dev_accuracy:.2f} %" for judge in judges.classifiers
+    )
+    notes = [f"- TextCNN on the development split: {judged}. Acc is the mean over the classifiers."]
+    if len(judges.classifiers) > 1:
+        widest = max(rows, key=lambda row: _spread(row.acc_of_each_classifier))
+        spread = _spread(widest.acc_of_each_classifier)
+        notes.append(f"- Between classifiers, Acc differs by at most {spread:.1f} points ({widest.name}).")
+    difference = mean_acc_difference(rows, data.name)
+    if difference is not None:
+        notes.append(f"- Mean absolute difference from the published Acc: {difference:.2f} points.")
+    if data.has_partial_training:
+        notes.append("- Only a part of the training split was to be had: vocabulary and judges come from it.")
+    notes.append(f"- Published figures: {SOURCE}.")
+    notes += [f"- Signature: `{text}`" for text in dict.fromkeys(row.signature for row in rows)]
+    return notes
+
+
+def _published_dict(row: StyleScores, data_name: str) -> dict[str, float] | None:
+    published: PublishedScores | None = published_scores(data_name, row.name)
+    return dataclasses.asdict(published) if published else None
+
+
+def _display_name(name: str) -> str:
+    short = PAPER_NAMES.get(name, name)
+    return name if short == name else f"{name} ({short})"
+
+
+def _interval(interval: Interval, digits: int) -> str:
+    return f"[{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+
+
+def _difference(pair: PairedDifference, digits: int) -> str:
+    return (
+        f"{pair.before:.{digits}f} → {pair.after:.{digits}f} "
+        f"({pair.difference:+.{digits}f} [{pair.interval.low:+.{digits}f}, {pair.interval.high:+.{digits}f}])"
+    )
+
+
+def _spread(values: Sequence[float]) -> float:
+    return max(values) - min(values)

@@ -1,0 +1,1 @@
+"""From text files to a model directory: recipes, corpora, sampling, objectives, and the training run."""

@@ -1,0 +1,271 @@
+"""What is trained: sequences with intervals taken out → a batch of tensors → a loss.
+
+Three objectives share the data path. `InsertionObjective` is the paper's, from scratch or from XLNet, with or without
+styles; with `plain` it is the baseline XLNet L2R (plain geometry, no END). `Seq2SeqObjective` is the Transformer:
+`left <m> right` → y. A loss is a sum over targets divided by the number of targets of the whole optimiser step,
+whatever the number of micro-batches and processes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from xl_editor.context import ContextFormat
+from xl_editor.geometry import CONTEXT, PADDING, Places, relate
+from xl_editor.model import WEIGHTS_FILE, XLEditorModel
+from xl_editor.training.sampling import Ints, Slots
+
+IGNORED = -100  # the label of a row that is padding, as everywhere in torch and transformers
+
+Batch = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Sequences of one batch, with what is taken out of them."""
+
+    tokens: list[NDArray[np.integer[Any]]]  # one array a sequence
+    slots: Slots
+    styles: list[
+        str | None
+    ]  # what the right context tells; None where the style is dropped or there are none
+    labels: Ints | None = None  # of the classifier, if this batch trains it
+
+    @property
+    def lengths(self) -> Ints:
+        return np.fromiter(map(len, self.tokens), np.int64, len(self.tokens))
+
+
+class Objective(Protocol):
+    """What the trainer needs to know: it feeds `collate`'s tensors to the module, and gets a dict with a loss."""
+
+    def collate(self, examples: Examples) -> Batch: ...
+    def save(self, directory: Path) -> None: ...
+    def load(self, directory: Path) -> None: ...
+
+
+class InsertionObjective(nn.Module):
+    """−log q(y | left ↓ right, style), and −log p(style | x) where the batch carries labels."""
+
+    def __init__(
+        self,
+        model: XLEditorModel,
+        context: ContextFormat,
+        *,
+        plain: bool = False,
+        classifier_weight: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.context = context
+        self.plain = plain
+        self.classifier_weight = classifier_weight
+
+    def collate(self, examples: Examples) -> Batch:
+        ends = [self.context.right_end(style) for style in examples.styles]
+        batch = places_and_labels(examples, ends, self.model.config.end_token_id, plain=self.plain)
+        if examples.labels is not None:
+            size = int(examples.lengths.max()) + len(self.context.classifying_end)
+            # padded on the left, so that <cls> is the last token of every row
+            classified = np.full((len(examples.tokens), size), self.model.config.pad_token_id)
+            for row, tokens in enumerate(examples.tokens):
+                whole = [*tokens, *self.context.classifying_end]
+                classified[row, size - len(whole) :] = whole
+            batch["classified_ids"] = torch.from_numpy(classified)
+            batch["classified_labels"] = torch.from_numpy(examples.labels)
+        return batch
+
+    def forward(
+        self, labels: Tensor, num_items_in_batch: Tensor | int | None = None, **batch: Tensor
+    ) -> dict[str, Tensor]:
+        n_targets = (labels != IGNORED).sum() if num_items_in_batch is None else num_items_in_batch
+        nll = self._insertion_loss(labels, batch)
+        output = {"nll": nll.detach()}
+        loss = nll
+        if "classified_ids" in batch:
+            scores = self.classify(batch["classified_ids"])
+            of_labels = nn.functional.cross_entropy(scores, batch["classified_labels"], reduction="sum")
+            loss = loss + self.classifier_weight * of_labels
+            output["n_correct"] = (scores.argmax(-1) == batch["classified_labels"]).sum()
+        return {"loss": loss / n_targets, **output}
+
+    def _insertion_loss(self, labels: Tensor, batch: Batch) -> Tensor:
+        content = Places(batch["position"], batch["slot"], batch["offset"])
+        queries = Places(batch["query_position"], batch["query_slot"], batch["query_offset"])
+        relation = self.context.with_segments(relate(content, queries, plain=self.plain), batch["ids"])
+        states, _ = self.model.advance(batch["ids"], relation, n_read=labels.shape[1])
+        real = labels != IGNORED
+        head = self.model.lm_loss
+        return SummedCrossEntropy.apply(states[real], head.weight, head.bias, labels[real])
+
+    def classify(self, ids: Tensor) -> Tensor:
+        """Scores of the styles. *Shape:* (B, N), padded on the left → (B, n_labels)."""
+        n = ids.shape[1]
+        is_padding = ids == self.model.config.pad_token_id
+        position = torch.arange(n, device=ids.device).expand_as(ids)
+        slot = torch.where(is_padding, PADDING, CONTEXT)
+        places = Places(position, slot, torch.zeros_like(ids))
+        relation = self.context.with_segments(relate(places, places[:, :0], plain=True), ids)
+        states, _ = self.model.advance(ids, relation, n_read=1)
+        return self.model.labels(states[:, 0])
+
+    def save(self, directory: Path) -> None:
+        self.model.save_pretrained(directory)
+
+    def load(self, directory: Path) -> None:
+        self.model.load_weights(directory / WEIGHTS_FILE)
+
+
+class Seq2SeqObjective(nn.Module):
+    """The paper's Transformer baseline: a stock encoder-decoder of `transformers`, `left <m> right` → y ⊕ END."""
+
+    def __init__(self, model: Any, context: ContextFormat, end_token_id: int) -> None:
+        super().__init__()
+        self.model = model
+        self.context = context
+        self.end_token_id = end_token_id
+
+    def collate(self, examples: Examples) -> Batch:
+        pad = self.model.config.pad_token_id
+        sources, targets = [], []
+        for row, tokens in enumerate(examples.tokens):
+            ((start, end),) = examples.slots.intervals(row)
+            sources.append([*tokens[:start], self.context.mask, *tokens[end:]])
+            targets.append([*tokens[start:end], self.end_token_id])
+        input_ids, labels = _padded(sources, pad), _padded(targets, IGNORED)
+        return {"input_ids": input_ids, "attention_mask": (input_ids != pad).long(), "labels": labels}
+
+    def forward(
+        self, labels: Tensor, num_items_in_batch: Tensor | int | None = None, **batch: Tensor
+    ) -> dict[str, Tensor]:
+        logits = self.model(**batch, labels=labels).logits
+        nll = nn.functional.cross_entropy(
+            logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum"
+        )
+        n_targets = (labels != IGNORED).sum() if num_items_in_batch is None else num_items_in_batch
+        return {"loss": nll / n_targets, "nll": nll.detach()}
+
+    def save(self, directory: Path) -> None:
+        self.model.save_pretrained(directory)
+
+    def load(self, directory: Path) -> None:
+        self.model.load_state_dict(type(self.model).from_pretrained(directory).state_dict())
+
+
+class SummedCrossEntropy(torch.autograd.Function):
+    """Σ −log softmax(states · weightᵀ + bias)[target], and its gradients, without ever holding all the logits.
+
+    The gradient of a sum is known before anybody asks for it, so it is computed while a chunk of logits is still in
+    the cache. That halves the time of a training step's last product, and frees its memory.
+    """
+
+    ROWS_AT_ONCE = 256
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+        total = states.new_zeros(())
+        wanted = any(ctx.needs_input_grad[:3])
+        of_states, of_weight, of_bias = (
+            torch.empty_like(states),
+            torch.zeros_like(weight),
+            torch.zeros_like(bias),
+        )
+        for first in range(0, len(states), SummedCrossEntropy.ROWS_AT_ONCE):
+            rows = slice(first, first + SummedCrossEntropy.ROWS_AT_ONCE)
+            logprobs = torch.log_softmax(torch.addmm(bias, states[rows], weight.t()), dim=-1)
+            target = targets[rows, None]
+            total -= logprobs.gather(1, target).sum()
+            if wanted:  # d loss / d logits = softmax − one-hot
+                slope = logprobs.exp_()
+                slope.scatter_add_(1, target, slope.new_full(target.shape, -1.0))
+                torch.mm(slope, weight, out=of_states[rows])
+                of_weight.addmm_(slope.t(), states[rows])
+                of_bias += slope.sum(0)
+        ctx.save_for_backward(of_states, of_weight, of_bias)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:  # type: ignore[override]
+        of_states, of_weight, of_bias = ctx.saved_tensors
+        return of_states * slope, of_weight * slope, of_bias * slope, None
+
+
+def places_and_labels(
+    examples: Examples, ends: list[tuple[int, ...]], end_token_id: int | None, *, plain: bool
+) -> Batch:
+    """`geometry.insertion_places` (or `plain_places`) of a whole batch at once, with ids and labels.
+
+    The content is the text in its order, then its right end; rows are padded on the right.
+    """
+    lengths, slots = examples.lengths, examples.slots
+    contents = [np.concatenate([tokens, end]) for tokens, end in zip(examples.tokens, ends, strict=True)]
+    sizes = lengths + np.fromiter(map(len, ends), np.int64, len(ends))
+    column = np.arange(sizes.max())[None]
+    ids = np.zeros((len(contents), sizes.max()), np.int64)
+    for row, content in enumerate(contents):
+        ids[row, : len(content)] = content
+    position = np.broadcast_to(column, ids.shape).copy()
+    slot = np.where(column < sizes[:, None], CONTEXT, PADDING)
+    offset = np.zeros_like(ids)
+
+    per_slot = (
+        slots.ends - slots.starts + (0 if plain else 1)
+    )  # query rows: y, and END but for plain geometry
+    per_slot = np.where(np.arange(per_slot.shape[1]) < slots.counts[:, None], per_slot, 0)
+    query_column = np.arange(per_slot.sum(axis=1).max())[None]
+    query_shape = (len(contents), query_column.shape[1])
+    query_position, query_offset = np.zeros(query_shape, np.int64), np.zeros(query_shape, np.int64)
+    query_slot = np.full(query_shape, PADDING)
+    labels = np.full(query_shape, IGNORED)
+
+    shift = np.zeros(
+        (len(contents), 1), np.int64
+    )  # how far earlier slots, each one token wide, move what follows
+    first_query = np.zeros((len(contents), 1), np.int64)
+    for index in range(per_slot.shape[1]):
+        start, end = (
+            slots.starts[:, index, None].astype(np.int64),
+            slots.ends[:, index, None].astype(np.int64),
+        )
+        used = index < slots.counts[:, None]
+        inside = used & (column >= start) & (column < end)
+        slot[inside] = index
+        offset = np.where(inside, column - start, offset)
+        k = query_column - first_query
+        mine = used & (k >= 0) & (k < per_slot[:, index, None])
+        query_slot[mine] = index
+        query_offset = np.where(mine, k, query_offset)
+        token = np.take_along_axis(ids, np.minimum(start + np.maximum(k, 0), ids.shape[1] - 1), axis=1)
+        labels = np.where(mine, np.where(k < end - start, token, IGNORED if plain else end_token_id), labels)
+        if plain:
+            query_position = np.where(mine, start + k, query_position)
+        else:
+            position = np.where(inside, start + shift, position)
+            query_position = np.where(mine, start + shift, query_position)
+            shift = shift + np.where(used, 1 - (end - start), 0)
+            position = np.where(used & (column >= end), column + shift, position)
+        first_query = first_query + per_slot[:, index, None]
+
+    arrays = {
+        "ids": ids,
+        "position": position,
+        "slot": slot,
+        "offset": offset,
+        "query_position": query_position,
+        "query_slot": query_slot,
+        "query_offset": query_offset,
+        "labels": labels,
+    }
+    return {name: torch.from_numpy(np.ascontiguousarray(array, np.int64)) for name, array in arrays.items()}
+
+
+def _padded(rows: list[list[int]], pad: int) -> Tensor:
+    size = max(map(len, rows))
+    return torch.tensor([[*row, *[pad] * (size - len(row))] for row in rows])

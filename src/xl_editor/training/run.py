@@ -1,0 +1,344 @@
+"""`xl-editor train`: a recipe → a model directory that `Editor.from_pretrained` loads.
+
+    OUTPUT/    config.json  model.safetensors  tokenizer.json    the best model so far, usable at any moment
+               README.md  learning-curve.png  recipe.yaml        what it is and how it was made
+               log.jsonl  run.json  checkpoints/                 what resuming needs
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import json
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from tokenizers import Tokenizer
+from transformers import MarianConfig, MarianMTModel, TrainingArguments, set_seed
+
+from xl_editor.context import ContextFormat
+from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE, XLEditorConfig, XLEditorModel, find_directory, load_config
+from xl_editor.training.card import write_card
+from xl_editor.training.corpus import Corpus, find_styles, load_corpus, load_tokenizer
+from xl_editor.training.objectives import InsertionObjective, Seq2SeqObjective
+from xl_editor.training.recipe import Recipe, RecipeError
+from xl_editor.training.stream import EVALUATION, MicroBatches, StreamSettings
+from xl_editor.training.trainer import (
+    InsertionTrainer,
+    LogToFile,
+    SaveByTheClock,
+    ShowProgress,
+    find_checkpoints,
+)
+from xl_editor.training.vocabulary import TOKENIZER_FILE, SpecialIds, pretrained_tokenizer, special_ids
+
+RUN_FILE = "run.json"
+RECIPE_FILE = "recipe.yaml"
+DEVELOPMENT_SEQUENCES = 4000  # looked at during training; enough for two digits of loss
+LOG_EVERY_STEPS = 50
+TIMED_STEPS = 12  # of the calibration for `minutes`
+
+
+class RunError(ValueError):
+    """A run that cannot start or go on, in one sentence."""
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What a run must not change when it is resumed."""
+
+    recipe: dict[str, Any]
+    n_steps: int
+
+
+def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Console | None = None) -> bool:
+    """Train, from the start or from the last checkpoint. False if it was interrupted before its end."""
+    console = console or Console(stderr=True)
+    checkpoints = find_checkpoints(output)
+    if resume and not checkpoints and not (output / RUN_FILE).is_file():
+        raise RunError(f"{output} holds no run to resume; leave out --resume to start one.")
+    if not resume and ((output / RUN_FILE).exists() or (output / CONFIG_FILE).exists()):
+        raise RunError(f"{output} already holds a run or a model; continue it with --resume, or choose another output.")
+
+    prepare_process(recipe.optim.threads)
+    set_seed(recipe.optim.seed)
+    output.mkdir(parents=True, exist_ok=True)
+    tokenizer, corpus, development = load_data(recipe, console)
+    objective = make_objective(recipe, tokenizer)
+    settings = stream_settings(recipe)
+    facts = load_facts(recipe, output, objective, corpus, settings, console)
+    stream = MicroBatches(corpus, objective, settings, facts.n_steps)
+    evaluated = MicroBatches(development, objective, settings, 0)
+    console.print(
+        f"{facts.n_steps:,} steps of {recipe.optim.tokens_per_step:,} rows; an epoch is "
+        f"{stream.plan(0).batches.n_steps:,} steps, {stream.plan(0).batches.padding_share:.1%} padding; "
+        f"{len(evaluated.plan(EVALUATION).sequences):,} development sequences",
+        highlight=False,
+    )
+    tokenizer.save(str(output / TOKENIZER_FILE))
+    (output / RECIPE_FILE).write_text(recipe.to_yaml(), encoding="utf-8")
+
+    trainer = InsertionTrainer(
+        model=objective,
+        args=training_arguments(recipe, output, facts.n_steps),
+        stream=stream,
+        development=evaluated,
+        most_development_sequences=DEVELOPMENT_SEQUENCES,
+        output=output,
+    )
+    clock = SaveByTheClock(recipe.optim.save_every_minutes)
+    trainer.add_callback(clock)
+    trainer.add_callback(LogToFile(output))
+    if trainer.is_world_process_zero():
+        trainer.add_callback(ShowProgress(trainer, console))
+    trainer.train(resume_from_checkpoint=str(checkpoints[-1]) if checkpoints else None)
+    if clock.interrupted:
+        console.print(f"Stopped at step {trainer.state.global_step:,}; the same command with --resume goes on.")
+        return False
+    if trainer.is_world_process_zero():
+        write_card(recipe, output, corpus.counts, trainer.state.global_step)
+    return True
+
+
+def prepare_process(threads: int | None) -> None:
+    torch.set_num_threads(threads or os.cpu_count() or 1)
+    # glibc gives large blocks back at once and then faults in every page anew: a third of a training step.
+    try:
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(ctypes.c_int(-3), ctypes.c_int(1 << 30))  # M_MMAP_THRESHOLD
+        libc.mallopt(ctypes.c_int(-1), ctypes.c_int((1 << 31) - 1))  # M_TRIM_THRESHOLD
+    except (OSError, AttributeError):
+        pass  # another C library
+
+
+def load_data(recipe: Recipe, console: Console) -> tuple[Tokenizer, Corpus, Corpus]:
+    """The tokenizer and the tokenised corpora, made now or taken from the cache."""
+    files, skip = recipe.train_files, recipe.skip_bad_lines
+    styles = find_styles(files, skip_bad_lines=skip)
+    with console.status("reading the training text") as status:
+
+        def progress(done: int, of: int) -> None:
+            status.update(f"reading the training text: {done / max(of, 1):.0%}")
+
+        if recipe.model.init is not None:
+            tokenizer = pretrained_tokenizer(find_directory(recipe.model.init), styles)
+        else:
+            assert recipe.vocabulary is not None  # a recipe without `init` has one
+            v = recipe.vocabulary
+            tokenizer = load_tokenizer(
+                files, v.kind, size=v.size, min_count=v.min_count, styles=styles, skip_bad_lines=skip, progress=progress
+            )
+        corpus = load_corpus(files, tokenizer, style_names=styles, skip_bad_lines=skip, progress=progress)
+        if recipe.dev_files is None:
+            corpus, development = corpus.hold_out()
+        else:
+            development = load_corpus(recipe.dev_files, tokenizer, style_names=styles, skip_bad_lines=skip)
+    counts = corpus.counts
+    console.print(
+        f"{counts.n_sentences:,} sentences, {counts.n_tokens:,} tokens ({counts.n_unknown / counts.n_tokens:.2%} "
+        f"unknown), vocabulary {tokenizer.get_vocab_size():,}"
+        + (f", styles {', '.join(styles)}" if styles else "")
+        + (f"; skipped {counts.n_empty_lines:,} empty lines" if counts.n_empty_lines else "")
+        + (f"; skipped {counts.n_bad_lines:,} lines that are not UTF-8" if counts.n_bad_lines else ""),
+        highlight=False,
+    )
+    return tokenizer, corpus, development
+
+
+def make_objective(recipe: Recipe, tokenizer: Tokenizer) -> InsertionObjective | Seq2SeqObjective:
+    """A new model, or the one that the recipe starts from, and what it is trained for."""
+    ids = special_ids(tokenizer)
+    xlnet = recipe.model.init is not None and is_foreign(recipe.model.init)
+    context = ContextFormat(
+        sep=ids.sep,
+        cls=ids.cls,
+        unk=ids.unk,
+        mask=ids.mask,
+        styles=ids.styles,
+        style_optional=recipe.sampling.style_dropout > 0 or not ids.styles,
+        xlnet=xlnet,
+    )
+    if recipe.objective == "seq2seq":
+        return Seq2SeqObjective(new_transformer(recipe, tokenizer, ids), context, ids.end)
+    model = new_model(recipe, tokenizer, ids, context)
+    weight = recipe.classifier.weight if recipe.classifier else 0.0
+    return InsertionObjective(model, context, plain=recipe.objective == "l2r", classifier_weight=weight)
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a model to start from is a plain XLNet, not one of ours (which also keep what they began as)."""
+    editor = load_config(find_directory(name)).editor
+    return bool(ContextFormat.from_config(editor).xlnet) if "context" in editor else True
+
+
+def new_model(recipe: Recipe, tokenizer: Tokenizer, ids: SpecialIds, context: ContextFormat) -> XLEditorModel:
+    editor = {
+        "context": context.to_dict(),
+        "text": recipe.text.to_dict(),
+        "objective": recipe.objective,
+        "unit": recipe.sampling.unit,
+    }
+    n_labels = len(ids.styles) if recipe.classifier else 0
+    if recipe.model.init is None:
+        config = XLEditorConfig(
+            vocab_size=tokenizer.get_vocab_size(),
+            d_model=recipe.model.d_model,
+            n_layer=recipe.model.n_layer,
+            n_head=recipe.model.n_head,
+            d_inner=recipe.model.d_inner,
+            dropout=0.1 if recipe.model.dropout is None else recipe.model.dropout,
+            pad_token_id=ids.pad,
+            end_token_id=ids.end,
+            n_labels=n_labels,
+            editor=editor,
+        )
+        return XLEditorModel(config)
+    directory = find_directory(recipe.model.init)
+    found = load_config(directory)
+    dropout = found.dropout if recipe.model.dropout is None else recipe.model.dropout
+    config = dataclasses.replace(
+        found, dropout=dropout, pad_token_id=ids.pad, end_token_id=ids.end, n_labels=n_labels, editor=editor
+    )
+    model = XLEditorModel(config)
+    # A new classifier starts random; one for the same labels is kept.
+    lacking_head = n_labels != found.n_labels
+    model.load_weights(directory / WEIGHTS_FILE, without_head=lacking_head)
+    if (missing := tokenizer.get_vocab_size() - config.vocab_size) > 0:
+        model.add_tokens(missing)
+    return model
+
+
+def new_transformer(recipe: Recipe, tokenizer: Tokenizer, ids: SpecialIds) -> MarianMTModel:
+    """Vaswani et al.'s architecture (sinusoidal, post-norm) at the recipe's size: Marian's, as `transformers` has it."""
+    m = recipe.model
+    dropout = 0.1 if m.dropout is None else m.dropout
+    config = MarianConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        d_model=m.d_model,
+        encoder_layers=m.n_layer,
+        decoder_layers=m.n_layer,
+        encoder_attention_heads=m.n_head,
+        decoder_attention_heads=m.n_head,
+        encoder_ffn_dim=m.d_inner,
+        decoder_ffn_dim=m.d_inner,
+        activation_function="gelu",
+        dropout=dropout,
+        attention_dropout=dropout,
+        activation_dropout=dropout,
+        max_position_embeddings=recipe.data.max_tokens + 8,
+        scale_embedding=True,
+        tie_word_embeddings=True,
+        pad_token_id=ids.pad,
+        bos_token_id=ids.sep,
+        eos_token_id=ids.end,
+        forced_eos_token_id=None,
+        decoder_start_token_id=ids.sep,
+    )
+    return MarianMTModel(config)
+
+
+def stream_settings(recipe: Recipe) -> StreamSettings:
+    return StreamSettings(
+        window=recipe.data.window,
+        max_tokens=recipe.data.max_tokens,
+        empty_rate=recipe.sampling.empty_rate,
+        max_slots=recipe.sampling.max_slots,
+        unit=recipe.sampling.unit,
+        style_dropout=recipe.sampling.style_dropout,
+        classifier_share=recipe.classifier.share if recipe.classifier else 0.0,
+        tokens_per_batch=recipe.optim.tokens_per_batch,
+        batches_per_step=recipe.batches_per_step,
+        seed=recipe.optim.seed,
+    )
+
+
+def load_facts(
+    recipe: Recipe,
+    output: Path,
+    objective: InsertionObjective | Seq2SeqObjective,
+    corpus: Corpus,
+    settings: StreamSettings,
+    console: Console,
+) -> RunFacts:
+    """How many steps the run has: settled when it begins, and the same ever after."""
+    path = output / RUN_FILE
+    if path.is_file():
+        facts = RunFacts(**json.loads(path.read_text(encoding="utf-8")))
+        if facts.recipe != json.loads(json.dumps(recipe.to_dict())):
+            raise RunError(f"{output} holds a run of another recipe; resume it with the recipe in {path}.")
+        return facts
+    if recipe.optim.steps is not None:
+        n_steps = recipe.optim.steps
+    elif recipe.optim.epochs is not None:
+        batches = MicroBatches(corpus, objective, settings, 0).plan(0).batches
+        n_steps = max(1, round(recipe.optim.epochs * batches.n_steps))
+    else:
+        assert recipe.optim.minutes is not None  # a recipe has one of the three
+        with console.status("measuring the speed"):
+            seconds = seconds_a_step(objective, MicroBatches(corpus, objective, settings, TIMED_STEPS))
+        n_steps = max(1, int(60 * recipe.optim.minutes / seconds))
+    facts = RunFacts(json.loads(json.dumps(recipe.to_dict())), n_steps)
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(dataclasses.asdict(facts), indent=2) + "\n", encoding="utf-8")
+    os.replace(partial, path)
+    return facts
+
+
+def seconds_a_step(objective: InsertionObjective | Seq2SeqObjective, stream: MicroBatches) -> float:
+    """The mean time of a few steps on the first batches, without learning from them."""
+    per_step = stream.settings.batches_per_step
+    durations = []
+    with torch.random.fork_rng(devices=[]):
+        for step in range(TIMED_STEPS):
+            started = time.perf_counter()
+            for item in range(step * per_step, (step + 1) * per_step):
+                objective(**stream[item])["loss"].backward()
+            durations.append(time.perf_counter() - started)
+            objective.zero_grad()
+    settled = durations[2:]
+    return 1.05 * sum(settled) / len(settled)  # the optimiser and the evaluations take their share
+
+
+def training_arguments(recipe: Recipe, output: Path, n_steps: int) -> TrainingArguments:
+    o = recipe.optim
+    n_processes = int(os.environ.get("WORLD_SIZE", 1))
+    if recipe.batches_per_step % n_processes:
+        raise RecipeError(
+            f"optim.tokens_per_step / optim.tokens_per_batch = {recipe.batches_per_step} batches a step cannot be "
+            f"shared by {n_processes} processes; choose a multiple."
+        )
+    schedules = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}
+    return TrainingArguments(
+        output_dir=str(output),
+        max_steps=n_steps,
+        per_device_train_batch_size=1,  # an item of the stream is a batch
+        gradient_accumulation_steps=recipe.batches_per_step // n_processes,
+        train_sampling_strategy="sequential",  # the stream is shuffled already
+        learning_rate=o.learning_rate,
+        warmup_steps=o.warmup if o.warmup >= 1 else int(o.warmup * n_steps),
+        lr_scheduler_type=schedules[o.schedule],
+        weight_decay=o.weight_decay,
+        adam_beta1=o.betas[0],
+        adam_beta2=o.betas[1],
+        max_grad_norm=o.clip,
+        optim="adamw_torch_fused",
+        logging_steps=LOG_EVERY_STEPS,
+        eval_strategy="steps",
+        eval_steps=o.eval_every,
+        save_strategy="no",  # by the clock instead
+        metric_for_best_model="eval_loss",
+        greater_is_better=False,
+        seed=o.seed,
+        data_seed=o.seed,
+        remove_unused_columns=False,
+        report_to=[],
+        disable_tqdm=True,
+        use_cpu=not torch.cuda.is_available(),
+        dataloader_pin_memory=torch.cuda.is_available(),
+        ddp_find_unused_parameters=True,  # segments and, in some steps, the classifier are not used
+    )

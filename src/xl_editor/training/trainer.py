@@ -1,0 +1,269 @@
+"""`transformers.Trainer` with our data, our files, and checkpoints that are whole or not there at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+from torch import Tensor
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_callback import PrinterCallback
+
+from xl_editor.training.objectives import IGNORED, Batch
+from xl_editor.training.stream import MicroBatches
+
+CHECKPOINTS = "checkpoints"
+PARTIAL = ".partial"  # where a checkpoint is written before it gets its name
+LOG_FILE = "log.jsonl"
+KEPT_CHECKPOINTS = 2
+
+
+class InsertionTrainer(Trainer):  # type: ignore[misc]
+    """Trains an `Objective` on `MicroBatches`; keeps the best model so far in the output directory."""
+
+    def __init__(
+        self,
+        *,
+        model: Any,
+        args: TrainingArguments,
+        stream: MicroBatches,
+        development: MicroBatches,
+        most_development_sequences: int,
+        output: Path,
+    ) -> None:
+        # An item of the stream is a whole batch already.
+        super().__init__(
+            model=model,
+            args=args,
+            train_dataset=stream,
+            eval_dataset=development,
+            data_collator=lambda items: items[0],
+        )
+        self.development = development
+        self.most_development_sequences = most_development_sequences
+        self.output = output
+        self.n_tokens_seen = 0
+        self.remove_callback(PrinterCallback)
+
+    def training_step(self, model: Any, inputs: Batch, num_items_in_batch: Any = None) -> Tensor:
+        self.n_tokens_seen += n_real_tokens(inputs)
+        return super().training_step(model, inputs, num_items_in_batch)
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """Loss a target (and accuracy of the classifier) on the development data; keeps the model if it is better."""
+        objective = self.accelerator.unwrap_model(self.model)
+        objective.eval()
+        nll = n_targets = n_correct = n_labels = 0.0
+        with torch.no_grad():
+            for batch in self.development.evaluation_batches(self.most_development_sequences):
+                output = objective(**self._prepare_inputs(batch))
+                nll += float(output["nll"])
+                n_targets += int((batch["labels"] != IGNORED).sum())
+                if "n_correct" in output:
+                    n_correct += int(output["n_correct"])
+                    n_labels += len(batch["classified_labels"])
+        objective.train()
+        metrics = {"eval_loss": nll / n_targets}
+        if n_labels:
+            metrics["eval_accuracy"] = n_correct / n_labels
+        if self.state.best_metric is None or metrics["eval_loss"] <= self.state.best_metric:
+            self.export()
+        self.log(metrics)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    def export(self) -> None:
+        """Put the weights as they are into the output directory, each file whole or not at all."""
+        if not self.is_world_process_zero():
+            return
+        partial = self.output / PARTIAL
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        self.accelerator.unwrap_model(self.model).save(partial)
+        sync_tree(partial)
+        for path in partial.iterdir():
+            os.replace(path, self.output / path.name)
+        partial.rmdir()
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """As the Trainer's, which writes in place, but in a directory that gets its name when all is on disk."""
+        name = f"checkpoint-{self.state.global_step}"
+        final = self.output / CHECKPOINTS / name
+        partial = self.output / CHECKPOINTS / PARTIAL
+        if self.is_world_process_zero():
+            shutil.rmtree(partial, ignore_errors=True)
+        self.accelerator.wait_for_everyone()
+        self.args.output_dir = str(partial)
+        try:
+            super()._save_checkpoint(model, trial)
+        finally:
+            self.args.output_dir = str(self.output)
+        self.accelerator.wait_for_everyone()
+        if self.is_world_process_zero():
+            sync_tree(partial)
+            shutil.rmtree(final, ignore_errors=True)
+            os.replace(partial / name, final)
+            sync(final.parent)
+            for old in find_checkpoints(self.output)[:-KEPT_CHECKPOINTS]:
+                shutil.rmtree(old)
+        self.accelerator.wait_for_everyone()
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        directory = Path(output_dir or self.args.output_dir)
+        directory.mkdir(parents=True, exist_ok=True)
+        self.accelerator.unwrap_model(self.model).save(directory)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        self.accelerator.unwrap_model(self.model if model is None else model).load(
+            Path(resume_from_checkpoint)
+        )
+
+
+class SaveByTheClock(TrainerCallback):  # type: ignore[misc]
+    """A checkpoint every so many minutes, and one before a run that is told to stop (Ctrl-C, SIGTERM) stops."""
+
+    def __init__(self, minutes: float) -> None:
+        self.seconds = 60 * minutes
+        self.last = time.monotonic()
+        self.interrupted = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._interrupt)
+
+    def _interrupt(self, number: int, frame: Any) -> None:
+        if self.interrupted:  # asked twice: at once
+            raise KeyboardInterrupt
+        self.interrupted = True
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if self.interrupted:
+            control.should_save = control.should_training_stop = True
+        elif time.monotonic() - self.last > self.seconds or state.global_step == state.max_steps:
+            control.should_save = True
+        if control.should_save:
+            self.last = time.monotonic()
+
+
+class LogToFile(TrainerCallback):  # type: ignore[misc]
+    """One JSON object a line. What was logged after the checkpoint that a run resumes from is taken back."""
+
+    def __init__(self, output: Path) -> None:
+        self.path = output / LOG_FILE
+
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if state.is_world_process_zero:
+            kept = [entry for entry in read_log(self.path) if entry["step"] <= state.global_step]
+            self.path.write_text("".join(json.dumps(entry) + "\n" for entry in kept), encoding="utf-8")
+
+    def on_log(
+        self,
+        args: Any,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, float] | None = None,
+        **_: Any,
+    ) -> None:
+        if state.is_world_process_zero and logs and ("loss" in logs or "eval_loss" in logs):
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"step": state.global_step, **logs}) + "\n")
+
+
+class ShowProgress(TrainerCallback):  # type: ignore[misc]
+    """A live bar on a terminal; elsewhere a line a minute."""
+
+    SECONDS_BETWEEN_LINES = 60
+
+    def __init__(self, trainer: InsertionTrainer, console: Console) -> None:
+        self.trainer = trainer
+        self.console = console
+        columns: list[ProgressColumn] = [
+            TextColumn("step {task.completed:.0f}/{task.total:.0f}"),
+            BarColumn(),
+            TextColumn("{task.fields[text]}"),
+            TimeRemainingColumn(),
+        ]
+        self.progress = Progress(*columns, console=console)
+        self.texts = {"loss": "", "dev": ""}
+        self.last_line = 0.0
+
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self.task = self.progress.add_task("", total=state.max_steps, completed=state.global_step, text="")
+        self.started, self.first_step = time.monotonic(), state.global_step
+        if self.console.is_terminal:
+            self.progress.start()
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        now = time.monotonic()
+        rate = self.trainer.n_tokens_seen / (now - self.started)
+        text = f"{rate:,.0f} tokens/s{self.texts['loss']}{self.texts['dev']}"
+        self.progress.update(self.task, completed=state.global_step, text=text)
+        if not self.console.is_terminal and now - self.last_line > self.SECONDS_BETWEEN_LINES:
+            self.last_line = now
+            pace = (now - self.started) / max(1, state.global_step - self.first_step)
+            left = pace * (state.max_steps - state.global_step) / 60
+            self.console.print(f"step {state.global_step}/{state.max_steps}  {text}  {left:.0f} min left")
+
+    def on_log(
+        self,
+        args: Any,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, float] | None = None,
+        **_: Any,
+    ) -> None:
+        logs = logs or {}
+        if "loss" in logs:
+            self.texts["loss"] = f"  loss {logs['loss']:.3f}"
+        if "eval_loss" in logs:
+            accuracy = f" ({logs['eval_accuracy']:.1%})" if "eval_accuracy" in logs else ""
+            self.texts["dev"] = f"  dev {logs['eval_loss']:.4f}{accuracy}"
+
+    def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self.progress.stop()
+
+
+def n_real_tokens(batch: Batch) -> int:
+    """Tokens of a batch's sequences: what a pass over the corpus counts, not what the model computes."""
+    if "slot" in batch:
+        return int((batch["slot"] != -2).sum())
+    return int(batch["attention_mask"].sum() + (batch["labels"] != IGNORED).sum())
+
+
+def find_checkpoints(output: Path) -> list[Path]:
+    """The whole checkpoints of a run, oldest first."""
+    found = [path for path in (output / CHECKPOINTS).glob("checkpoint-*") if path.is_dir()]
+    return sorted(found, key=lambda path: int(path.name.rpartition("-")[2]))
+
+
+def read_log(path: Path) -> list[dict[str, float]]:
+    """The entries of a log file; a last line that a crash cut short is left out."""
+    if not path.is_file():
+        return []
+    entries = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            entries.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return entries
+
+
+def sync_tree(directory: Path) -> None:
+    for path in (*directory.rglob("*"), directory):
+        sync(path)
+
+
+def sync(path: Path) -> None:
+    """Make sure that what was written is on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,170 @@
+"""The TextCNN learns a toy contrast, repeats itself for a seed, and comes back from disk as it was."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from xl_editor.evaluation.textcnn import (
+    StyleClassifier,
+    TextCNN,
+    TextCNNConfig,
+    TrainingOptions,
+    accuracy,
+    add_noise,
+    encode,
+    train_textcnn,
+)
+
+CONFIG = TextCNNConfig(widths=(1, 2), n_filters=8, embedding_size=16)
+OPTIONS = TrainingOptions(n_steps=120, batch_size=16, learning_rate=5e-3, check_every=30)
+
+
+def toy_lines(n_lines: int, seed: int) -> dict[str, list[str]]:
+    """Styles that differ in one word somewhere among words without meaning."""
+    random = np.random.default_rng(seed)
+    lines: dict[str, list[str]] = {"neg": [], "pos": []}
+    for style, word in (("neg", "awful"), ("pos", "lovely")):
+        for _ in range(n_lines):
+            words = random.choice(["the", "food", "was", "and", "place", "staff"], size=random.integers(5, 9))
+            words[random.integers(len(words))] = word
+            lines[style].append(" ".join(words))
+    return lines
+
+
+@pytest.fixture(scope="module")
+def classifier() -> StyleClassifier:
+    return train_textcnn(toy_lines(200, seed=0), toy_lines(50, seed=1), CONFIG, OPTIONS, progress=False)
+
+
+def test_learns_a_toy_contrast(classifier: StyleClassifier) -> None:
+    assert accuracy(classifier, toy_lines(100, seed=2)) == 100
+    assert classifier.is_style(["the food was lovely", "an awful place"], "pos").tolist() == [True, False]
+    assert classifier.is_style(["the food was lovely", "an awful place"], "neg").tolist() == [False, True]
+
+
+def test_the_kept_checkpoint_has_the_reported_accuracy() -> None:
+    dev = toy_lines(50, seed=1)
+    # flipping some labels keeps the best step away from the last one and from 100 %
+    dev["neg"][:9], dev["pos"][:9] = dev["pos"][:9], dev["neg"][:9]
+    options = TrainingOptions(n_steps=60, batch_size=8, learning_rate=2e-2, check_every=1)
+    classifier = train_textcnn(toy_lines(200, seed=0), dev, CONFIG, options, progress=False)
+    assert classifier.report.dev_accuracy == pytest.approx(accuracy(classifier, dev))
+    assert 0 < classifier.report.step <= 60
+
+
+def test_the_same_seed_gives_the_same_classifier(classifier: StyleClassifier) -> None:
+    torch.manual_seed(99)  # what the caller did with the global generator must not matter
+    again = train_textcnn(toy_lines(200, seed=0), toy_lines(50, seed=1), CONFIG, OPTIONS, progress=False)
+    texts = toy_lines(20, seed=3)["neg"]
+    assert again.logits(texts).tolist() == classifier.logits(texts).tolist()
+
+
+def test_another_seed_gives_another_classifier(classifier: StyleClassifier) -> None:
+    options = TrainingOptions(seed=1, n_steps=5, batch_size=16)
+    other = train_textcnn(toy_lines(200, seed=0), toy_lines(50, seed=1), CONFIG, options, progress=False)
+    assert other.logits(["the food"]).tolist() != classifier.logits(["the food"]).tolist()
+
+
+def test_training_leaves_the_global_generator_alone() -> None:
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    options = TrainingOptions(n_steps=2, batch_size=4)
+    train_textcnn(toy_lines(20, seed=0), toy_lines(5, seed=1), CONFIG, options, progress=False)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_round_trip(classifier: StyleClassifier, tmp_path: Path) -> None:
+    classifier.save(tmp_path / "saved")
+    loaded = StyleClassifier.load(tmp_path / "saved")
+    texts = toy_lines(20, seed=3)["pos"]
+    assert loaded.logits(texts).tolist() == classifier.logits(texts).tolist()
+    assert (loaded.options, loaded.report, loaded.styles) == (
+        classifier.options,
+        classifier.report,
+        classifier.styles,
+    )
+    assert loaded.model.config == classifier.model.config
+    assert {file.suffix for file in (tmp_path / "saved").iterdir()} == {".safetensors", ".json"}
+
+
+def test_a_batch_gives_what_single_texts_give(classifier: StyleClassifier) -> None:
+    texts = toy_lines(30, seed=4)["neg"] + ["", "unseen words only"]
+    batched = classifier.logits(texts, batch_size=7)
+    single = np.concatenate([classifier.logits([text]) for text in texts])
+    np.testing.assert_allclose(batched, single, atol=1e-5)
+
+
+def test_no_texts_give_no_logits(classifier: StyleClassifier) -> None:
+    assert classifier.logits([]).shape == (0,)
+
+
+def test_words_past_the_last_position_are_not_read(classifier: StyleClassifier) -> None:
+    long_text = " ".join(["the"] * 20)
+    assert classifier.logits([long_text]).tolist() == classifier.logits([long_text + " lovely"]).tolist()
+
+
+def test_maximum_over_time_and_leaky_relu_by_hand() -> None:
+    model = TextCNN(3, TextCNNConfig(widths=(1,), n_filters=2, embedding_size=1, n_positions=2)).eval()
+    with torch.no_grad():
+        model.embedding.weight.copy_(torch.tensor([[0.0], [1.0], [2.0]]))
+        model.convolutions[0].weight.copy_(torch.tensor([[[3.0]], [[-5.0]]]))
+        model.convolutions[0].bias.zero_()
+        model.output.weight.copy_(torch.tensor([[1.0, 1.0]]))
+        model.output.bias.zero_()
+        # filters see 3·(1, 2) and −5·(1, 2); maxima 6 and −5, the latter leaking 0.01
+        assert model(torch.tensor([[1, 2]])).item() == pytest.approx(6 - 0.05)
+
+
+def test_embeddings_start_as_unit_vectors() -> None:
+    norms = TextCNN(50, CONFIG).embedding.weight.norm(dim=1)
+    torch.testing.assert_close(norms, torch.ones(50))
+
+
+def test_encoding_pads_cuts_and_masks() -> None:
+    word_ids = {"<pad>": 0, "<unk>": 1, "good": 2}
+    assert encode(["Good food", "good good good good", ""], word_ids, 3).tolist() == [
+        [2, 1, 0],
+        [2, 2, 2],
+        [0, 0, 0],
+    ]
+
+
+def test_noise_moves_words_by_one_place_and_padding_by_none() -> None:
+    ids = np.zeros((500, 12), dtype=np.int64)
+    ids[:, :9] = np.arange(2, 11)
+    noisy = add_noise(ids, 0, 1, TrainingOptions(unknown_rate=0.0), np.random.default_rng(0))
+    assert (noisy[:, 9:] == 0).all()
+    assert (np.sort(noisy, axis=1) == np.sort(ids, axis=1)).all()
+    assert np.abs(noisy[:, :9] - ids[:, :9]).max() == 1
+
+
+def test_noise_replaces_about_a_third_of_the_words() -> None:
+    ids = np.zeros((500, 12), dtype=np.int64)
+    ids[:, :9] = 5
+    noisy = add_noise(ids, 0, 1, TrainingOptions(), np.random.default_rng(0))
+    assert (noisy == 1).mean() * 12 / 9 == pytest.approx(0.3, abs=0.03)
+    assert (noisy[:, 9:] == 0).all()
+
+
+def test_an_unknown_style_is_named(classifier: StyleClassifier) -> None:
+    with pytest.raises(ValueError, match="'sad': this classifier knows neg and pos"):
+        classifier.is_style(["text"], "sad")
+
+
+def test_lines_of_unfit_length_are_an_error() -> None:
+    short = {"neg": ["too short"], "pos": ["this one is long enough though"]}
+    with pytest.raises(ValueError, match="style 'neg' has more than 4 and fewer than 20 words"):
+        train_textcnn(short, short, CONFIG, OPTIONS, progress=False)
+
+
+def test_other_than_two_styles_are_an_error() -> None:
+    with pytest.raises(ValueError, match="same two styles"):
+        train_textcnn({"neg": ["a"]}, {"neg": ["a"]}, CONFIG, OPTIONS, progress=False)
+
+
+def test_a_missing_classifier_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"No trained TextCNN in .*model\.safetensors is missing"):
+        StyleClassifier.load(tmp_path)
