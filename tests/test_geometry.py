@@ -6,9 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xl_editor.geometry import (
+    END_OF_INSERTION,
     PADDING,
     Places,
     Relation,
+    batched_insertion_places,
     insertion_distance,
     insertion_places,
     plain_distance,
@@ -151,3 +153,35 @@ def test_shapes_are_checked():
         Relation(torch.zeros(1, 2, 3, dtype=torch.long), torch.ones(1, 2, 2, dtype=torch.bool))
     with pytest.raises(ValueError, match="must be boolean"):
         Relation(torch.zeros(1, 2, 3, dtype=torch.long), torch.ones(1, 2, 3))
+
+
+@given(st.lists(slots, min_size=1, max_size=4))
+def test_a_batch_is_what_its_texts_are_one_by_one(cases):
+    texts = [intervals_of(gaps, lengths) for gaps, lengths in cases]
+    most = max(len(intervals) for _, intervals in texts)
+    starts, ends = torch.zeros(2, len(texts), most, dtype=torch.long)
+    for row, (_, intervals) in enumerate(texts):
+        for index, (start, end) in enumerate(intervals):
+            starts[row, index], ends[row, index] = start, end
+    sizes = torch.tensor([size for size, _ in texts])
+    counts = torch.tensor([len(intervals) for _, intervals in texts])
+    content, queries, target = batched_insertion_places(sizes, starts, ends, counts)
+    plain, plain_queries, plain_target = batched_insertion_places(sizes, starts, ends, counts, plain=True)
+    for row, (size, intervals) in enumerate(texts):
+        expected, expected_queries = insertion_places(size, intervals)
+        n_queries = len(expected_queries)
+        wanted = [t for s, e in intervals for t in (*range(s, e), END_OF_INSERTION)]
+        assert target[row, :n_queries].tolist() == wanted
+        assert set(target[row, n_queries:].tolist()) <= {PADDING}
+        pairs = [
+            (content[row, :size], expected),
+            (queries[row, :n_queries], expected_queries),
+            (plain[row, :size], plain_places(size, intervals)),
+        ]
+        for found, one_by_one in pairs:
+            for name in ("position", "slot", "offset"):
+                assert getattr(found, name).tolist() == getattr(one_by_one, name).tolist()
+        covered = [t for s, e in intervals for t in range(s, e)]
+        n_plain = len(covered)
+        assert plain_target[row, :n_plain].tolist() == covered
+        assert plain_queries.position[row, :n_plain].tolist() == covered

@@ -1,6 +1,7 @@
 """Text in, tokens and offsets; tokens in, text as its user writes it. Over three kinds of tokenizer."""
 
 import functools
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,14 +19,16 @@ AMAZON = TextFormat(lowercase=True, tokenise=True, number="num_num", dropped="'�
 NATURAL = TextFormat()
 
 # In the Treebank's form; the tokenizers are trained on these, and each word is in the word-level vocabulary.
-SENTENCES = """
-the food was n't good ! honestly , i ca n't wait to go back . they wo n't do it , but we can and will and shall .
-my husband did n't like the service at joe 's ( it 's slow ) , i 'm sure ; we 've waited _num_ minutes for $ _num_ !
-it was `` great '' and very delicious , is n't it ? `` wow '' ... not really bad , you 're gon na love this place : try it today .
-""".strip().splitlines()
+SENTENCES = [
+    "the food was n't good ! honestly , i ca n't wait to go back .",
+    "they wo n't do it , but we can and will and shall .",
+    "my husband did n't like the service at joe 's ( it 's slow ) , i 'm sure ;",
+    "we 've waited _num_ minutes for $ _num_ ! it was `` great '' and very delicious , is n't it ?",
+    "`` wow '' ... not really bad , you 're gon na love this place : try it today .",
+]
 NATURAL_SENTENCES = [
     "The food wasn't good! Honestly, I can't wait to go back. They won't do it, but we can.",
-    "My husband didn't like the service at Joe's (it's slow), I'm sure; \"wow\"... not really bad: try it today.",
+    "My husband didn't like the service at Joe's (it's slow), I'm sure; \"wow\"... not bad: try it today.",
 ]
 AMAZON_SENTENCES = ["i won t buy it . she s sure it s good , i m not and they ve said i d like it !"]
 
@@ -90,9 +93,48 @@ def ids_of(codec: Codec, words: str) -> list[int]:
 
 
 snippets = st.sampled_from(
-    "The food wasn't good! |I can't |It’s “so-so” |$5.99 |U.S. |Dr. |...|  |\n\n|\u00a0|(a)|<end>|<cls> |[_]|\\[_]"
-    "|<style:positive>|İ|ß|e\u0301|👨\u200d👩\u200d👧|👍🏽|中文。|مرحبا |\u200f|\ud800|\x00|\ufb01|▁|Ġ|_num_ |n't |cannot |``|''"
-    "|won't've |LOUD |don t |--|\x1c|\u2029|हिन्दी |- |'90s |1,000 |\ufffd|\u0301".split("|")
+    [
+        *(
+            "The food wasn't good! ",
+            "I can't ",
+            "won't've ",
+            "cannot ",
+            "It’s “so-so” ",
+            "LOUD ",
+            "$5.99 ",
+            "1,000 ",
+        ),
+        *(
+            "U.S. ",
+            "Dr. ",
+            "...",
+            "--",
+            "- ",
+            "(a)",
+            "'90s ",
+            "n't ",
+            "don t ",
+            "``",
+            "''",
+            "_num_ ",
+            "  ",
+            "\n\n",
+        ),
+        *(
+            "<end>",
+            "<cls> ",
+            "<style:positive>",
+            "[_]",
+            "\u00a0",
+            "\u2029",
+            "\x1c",
+            "\x00",
+            "\ud800",
+            "\ufffd",
+        ),
+        *("İ", "ß", "e\u0301", "\u0301", "\ufb01", "▁", "Ġ", "\u200f", "👨\u200d👩\u200d👧", "👍🏽"),
+        *("中文。", "مرحبا ", "हिन्दी "),
+    ]
 )
 texts = st.lists(snippets | st.text(st.characters(), max_size=3), max_size=12).map("".join)
 
@@ -102,7 +144,7 @@ texts = st.lists(snippets | st.text(st.characters(), max_size=3), max_size=12).m
 
 @every_codec
 @given(text=texts)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_spans_hold_every_character_exactly_once_and_words_every_token(name: str, text: str) -> None:
     encoded = codec(name).encode(text)
     assert encoded.text == text
@@ -148,12 +190,16 @@ def test_a_literal_control_token_keeps_its_characters(name: str, typed: str) -> 
         ("yelp", "It’s “so-so”… I’d say", "it 's `` so-so '' ... i 'd say"),
         ("yelp", 'He said "no" (twice).', "he said `` no '' ( twice ) ."),
         ("yelp", 'a " b " c', "a `` b '' c"),
-        ("yelp", "Waited 20 min. for $1,000.50 at 5:30, 1/2 off 50%", "waited _num_ min. for $ _num_ at 5:30 , 1/2 off _num_ %"),
-        ("yelp", "Dr. Who and the U.S. team. J. Smith Inc. The end...", "dr. who and the u.s. team . j. smith inc . the end ..."),
-        ("yelp", "Great👍👍🏽! good--bad the '90s o'clock dogs' 'em", "great 👍👍🏽 ! good -- bad the '90s o'clock dogs ' 'em"),
+        ("yelp", "Waited 20 min. for $1,000.50", "waited _num_ min. for $ _num_"),
+        ("yelp", "At 5:30, 1/2 off 50%", "at 5:30 , 1/2 off _num_ %"),
+        ("yelp", "Dr. Who and the U.S. team. The end...", "dr. who and the u.s. team . the end ..."),
+        ("yelp", "J. Smith of Acme Inc. The U.S.", "j. smith of acme inc . the u.s ."),
+        ("yelp", "Great👍👍🏽! good--bad—ok", "great 👍👍🏽 ! good -- bad -- ok"),
+        ("yelp", "The '90s, o'clock dogs' 'em", "the '90s , o'clock dogs ' 'em"),
         ("yelp", "İstanbul\n\n IS  big\t", "istanbul is big"),
-        ("yelp", "the place. was n't good . dr. no , ok- w/ a+", "the place. was n't good . dr. no , ok- w/ a+"),
-        ("amazon", "I won't buy a \"well-made\" (new) one; She's 12!", "i won t buy a well made new one ; she s num_num !"),
+        ("yelp", "the place. was n't good . dr. no , w/ a+", "the place. was n't good . dr. no , w/ a+"),
+        ("amazon", 'I won\'t buy a "well-made" (new) one.', "i won t buy a well made new one ."),
+        ("amazon", "She's 12! -", "she s num_num !"),
         ("bpe", " The  food wasn't\ngood! ", "The food wasn't good!"),
     ],
 )  # fmt: skip
@@ -193,7 +239,8 @@ def test_a_token_that_spans_several_words_makes_them_one() -> None:
 def test_what_the_tokenizer_drops_becomes_unknown_or_joins_its_letter() -> None:
     some_bytes, accents = codec("bpe-some-bytes"), codec("unigram")
     encoded = some_bytes.encode("good中 food 文")
-    assert [encoded.text[a:b] for (a, b), i in zip(encoded.spans, encoded.ids) if i == some_bytes.unknown_id] == ["中", "文"]  # fmt: skip
+    unknown = [span for span, i in zip(encoded.spans, encoded.ids, strict=True) if i == some_bytes.unknown_id]
+    assert [encoded.text[start:end] for start, end in unknown] == ["中", "文"]
     assert accents.unknown_id not in accents.encode("foo\u0301d").ids
     assert accents.encode("foo\u0301d").words[0].end == 5
 
@@ -215,19 +262,17 @@ def test_slots_and_ranges_of_characters() -> None:
 # --- Going out --------------------------------------------------------------------------------------------
 
 
-def replace(name: str, text: str, old: str, new: str) -> tuple[str, Applied]:
-    """Replace the model's words ``old``, or insert: "^" before the text, "$" after it, ">x" after the word x."""
+def replace(name: str, text: str, old: str, new: str) -> str:
+    """Replace the model's words ``old``, or insert: "^" before the text, "$" after it, ">x" after word x."""
     model = codec(name)
     encoded = model.encode(text)
     words = model.normalise(text).split()
     assert len(words) == len(encoded.ids)
     target = old.lstrip("^$>").split()
     at = next(i for i in range(len(words) + 1) if words[i : i + len(target)] == target)
-    first, last = {"^": (0, 0), "$": (len(words),) * 2, ">": (at + len(target),) * 2}.get(
-        old[:1], (at, at + len(target))
-    )
-    applied = model.apply(encoded, [(first, last, ids_of(model, new))])
-    return applied.text, applied
+    end = at + len(target)
+    first, last = {"^": (0, 0), "$": (len(words), len(words)), ">": (end, end)}.get(old[:1], (at, end))
+    return model.apply(encoded, [(first, last, ids_of(model, new))]).text
 
 
 @pytest.mark.parametrize(
@@ -270,15 +315,17 @@ def replace(name: str, text: str, old: str, new: str) -> tuple[str, Applied]:
         ("i like It, really", "$", "and i", "i like It, really and i"),
         ("(The food was good)", "the", "", "(Food was good)"),
         ("ßa was good. the food was bad. It", "ßa", "", "Was good. the food was bad. It"),
+        ("It's good", "it", "", "'s good"),
+        ("At Acme Inc. The food is bad", "inc", "food", "At Acme food. The food is bad"),
         # white space
         ("It was great (really good food), yes.", "really", "", "It was great (good food), yes."),
         ("It was great (really good food), yes.", "good food", "bad", "It was great (really bad), yes."),
         ("It was great (really good food), yes.", ">(", "not", "It was great (not really good food), yes."),
         ("It was great, yes.", ",", "", "It was great yes."),
         ("It was great, yes.", ">yes", "and", "It was great, yes and."),
-        ("It was great", "great", "( very ) good : $ _num_", "It was great".replace("great", "(very) good: $_num_")),
-        ('She said "the food is good" and left', "the food", "", 'She said "is good" and left'),
-        ('She said "the food is good" and left', "good", "great and bad", 'She said "the food is great and bad" and left'),
+        ("It was great", "great", "( very ) good : $ _num_", "It was (very) good: $_num_"),
+        ('She said "the food is good"', "the food", "", 'She said "is good"'),
+        ('She said "the food is good" and', "good", "very bad", 'She said "the food is very bad" and'),
         ("A  B\tfood is", "food", "service", "A  B\tservice is"),
         ("  The   food\tis good  ", "the", "", "  Food\tis good  "),
         ("  The   food\tis good  ", "good", "", "  The   food\tis  "),
@@ -308,7 +355,7 @@ def replace(name: str, text: str, old: str, new: str) -> tuple[str, Applied]:
     ],
 )  # fmt: skip
 def test_edits_are_written_as_the_user_writes(text: str, old: str, new: str, expected: str) -> None:
-    assert replace("yelp", text, old, new)[0] == expected
+    assert replace("yelp", text, old, new) == expected
 
 
 @pytest.mark.parametrize(
@@ -321,13 +368,14 @@ def test_edits_are_written_as_the_user_writes(text: str, old: str, new: str, exp
     ],
 )
 def test_dropped_apostrophes_come_back_in_natural_text(text: str, old: str, new: str, expected: str) -> None:
-    assert replace("amazon", text, old, new)[0] == expected
+    assert replace("amazon", text, old, new) == expected
 
 
 @pytest.mark.parametrize(
     ("name", "ids", "expected"),
     [
-        ("yelp", "the food was n't good , but i ca n't ( `` wait '' ) ! $ _num_", "the food wasn't good, but i can't (\"wait\")! $_num_"),
+        ("yelp", "the food was n't good , i ca n't wait", "the food wasn't good, i can't wait"),
+        ("yelp", "( `` wow '' ) ! $ _num_ , gon na", '("wow")! $_num_, gonna'),
         ("amazon", "i m sure they ve said it s good !", "i'm sure they've said it's good!"),
     ],
 )  # fmt: skip
@@ -365,6 +413,17 @@ def test_natural_models_keep_their_own_spacing(
     assert codec(name).apply(encoded, [(first, last, ids)]).text == expected
 
 
+def test_a_text_that_is_edited_in_steps_can_stay_as_it_is_written() -> None:
+    model = codec("yelp")
+    text = "good food!"
+    first = model.encode(text)
+    bare = model.apply(first, [(2, 3, [])]).text
+    assert (first.tokenised, model.encode(bare).tokenised) == (False, True)  # nothing tells any more
+    second = model.encode(bare, tokenised=first.tokenised)
+    assert model.apply(second, [(2, 2, ids_of(model, "!"))]).text == text
+    assert len(model.encode(text, tokenised=True).ids) == 2  # one token a chunk, whatever it looks like
+
+
 def test_changes_say_where_and_come_in_the_order_given() -> None:
     model = codec("yelp")
     text = "The food wasn't good, and I can't wait."
@@ -387,7 +446,7 @@ def test_edits_that_make_no_sense_are_refused(edits: list[tuple[int, int, list[i
 
 
 def assert_untouched(old: str, applied: Applied) -> None:
-    """Outside the changes, texts may differ in margins and in the case of the first letter after a change."""
+    """Outside the changes, texts may differ in white space and the case of one letter beside them."""
     old_at = new_at = 0
     changes = sorted((change.removed, change.inserted) for change in applied.changes)
     for removed, inserted in [*changes, ((len(old),) * 2, (len(applied.text),) * 2)]:
@@ -405,12 +464,12 @@ def assert_untouched(old: str, applied: Applied) -> None:
 def edits_of(draw: st.DrawFn, model: Codec, n_tokens: int) -> list[tuple[int, int, list[int]]]:
     cuts = sorted(draw(st.lists(st.integers(0, n_tokens), max_size=6)))
     ordinary = st.integers(len(SPECIAL), model._tokenizer.get_vocab_size() - 1)
-    return [(a, b, draw(st.lists(ordinary, max_size=3))) for a, b in zip(cuts[::2], cuts[1::2])]
+    return [(a, b, draw(st.lists(ordinary, max_size=3))) for a, b in zip(cuts[::2], cuts[1::2], strict=False)]
 
 
 @every_codec
 @given(data=st.data(), text=texts)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_untouched_text_stays_as_it_was(name: str, data: st.DataObject, text: str) -> None:
     model = codec(name)
     encoded = model.encode(text)
@@ -419,6 +478,10 @@ def test_untouched_text_stays_as_it_was(name: str, data: st.DataObject, text: st
     applied = model.apply(encoded, edits)
     assert len(applied.changes) == len(edits)
     assert_untouched(text, applied)
+    assert applied.text.startswith(text[: len(text) - len(text.lstrip())])
+    assert applied.text.endswith(text[len(text.rstrip()) :] if text.strip() and applied.text.strip() else "")
+    if not re.search(r"\s\s", text):
+        assert not re.search(r"\s\s", applied.text)
 
 
 # Words of tokenised text; any sequence of them is one.
@@ -427,7 +490,7 @@ model_words = st.lists(st.sampled_from(sorted({*" ".join(SENTENCES).split()})), 
 
 @given(words=model_words, data=st.data())
 @example(words=["good"], data=None)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_tokenised_text_round_trips_byte_for_byte(words: list[str], data: st.DataObject | None) -> None:
     model = codec("yelp")
     encoded = model.encode(" ".join(words))
@@ -441,11 +504,13 @@ def test_tokenised_text_round_trips_byte_for_byte(words: list[str], data: st.Dat
 
 
 # Words whose natural spelling is unambiguous, in any order.
-plain_words = st.sampled_from("food good service they my really was did n't , ! ? ( ) : ; $ _num_".split())
+plain_words = st.sampled_from(
+    ["food", "good", "they", "my", "was", "did", "n't", ",", "!", "?", "(", ")", ":", ";", "$", "_num_"]
+)
 
 
 @given(st.lists(plain_words, max_size=8), st.lists(plain_words, max_size=3), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_natural_text_reads_as_the_tokens_that_were_meant(
     words: list[str], new: list[str], data: st.DataObject
 ) -> None:
@@ -521,8 +586,8 @@ def test_blanks_keep_offsets_recoverable(text: str) -> None:
 @pytest.mark.parametrize("name", ["yelp", "unigram"])
 def test_time_is_linear_in_the_length(name: str, unit: str) -> None:
     text = unit * (50_000 // len(unit))
-    started = time.perf_counter()
+    started = time.process_time()
     encoded = codec(name).encode(text)
     edits = [(i, i + 1, [len(SPECIAL)]) for i in range(0, len(encoded.ids), len(encoded.ids) // 1000 + 1)]
     codec(name).apply(encoded, edits)
-    assert time.perf_counter() - started < 3  # it takes a tenth of that; a quadratic rule would take minutes
+    assert time.process_time() - started < 3  # it takes a tenth of that; a quadratic rule would take minutes

@@ -26,6 +26,7 @@ from torch import Tensor
 
 CONTEXT = -1  # the `slot` of a token that belongs to no inserted sequence
 PADDING = -2  # the `slot` of what is no token at all
+END_OF_INSERTION = -1  # what a row predicts that predicts no token of the text
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,54 @@ def insertion_places(n_tokens: int, intervals: Sequence[tuple[int, int]]) -> tup
         position[end:] += 1 - length
         queries.append(inserted_places(at, range(length + 1), slot=index))
     return Places(position, slot, offset), concatenate(queries) if queries else plain_places(0)
+
+
+def batched_insertion_places(
+    sizes: Tensor, starts: Tensor, ends: Tensor, counts: Tensor, *, plain: bool = False
+) -> tuple[Places, Places, Tensor]:
+    """`insertion_places` of a whole batch at once; with `plain`, `plain_places` and rows for the intervals only.
+
+    Args:
+        sizes: tokens of each text, its right end included, (B,).
+        starts, ends: the intervals of each text, (B, S), of which the first `counts`, (B,), are there.
+
+    Returns:
+        The places of the tokens and of the predicted rows, padded on the right, and for each predicted row the
+        index of the token that it predicts, or END_OF_INSERTION, or PADDING, (B, Q).
+    """
+    n_slots = starts.shape[1]
+    used = torch.arange(n_slots) < counts[:, None]
+    lengths = torch.where(used, ends - starts, 0)
+    n_queries = torch.where(used, lengths + (0 if plain else 1), 0)  # y, and END
+    column = torch.arange(int(sizes.max()))[None]
+    query_column = torch.arange(int(n_queries.sum(1).max()))[None]
+
+    shape, query_shape = (len(sizes), column.shape[1]), (len(sizes), query_column.shape[1])
+    position, offset = column.expand(shape), torch.zeros(shape, dtype=torch.long)
+    slot = torch.where(column < sizes[:, None], CONTEXT, PADDING)
+    query_position, query_offset = torch.zeros(2, *query_shape, dtype=torch.long)
+    query_slot, target = torch.full((2, *query_shape), PADDING)
+    shift, first_query = torch.zeros(2, len(sizes), 1, dtype=torch.long)  # by all earlier slots, each one token wide
+    for index in range(n_slots):
+        start, end = starts[:, index, None], ends[:, index, None]
+        is_used = used[:, index, None]
+        inside = is_used & (column >= start) & (column < end)
+        slot = torch.where(inside, index, slot)
+        offset = torch.where(inside, column - start, offset)
+        k = query_column - first_query
+        mine = (k >= 0) & (k < n_queries[:, index, None])
+        query_slot = torch.where(mine, index, query_slot)
+        query_offset = torch.where(mine, k, query_offset)
+        target = torch.where(mine, torch.where(k < end - start, start + k, END_OF_INSERTION), target)
+        first_query = first_query + n_queries[:, index, None]
+        if plain:
+            query_position = torch.where(mine, start + k, query_position)
+            continue
+        position = torch.where(inside, start + shift, position)
+        query_position = torch.where(mine, start + shift, query_position)
+        shift = shift + torch.where(is_used, 1 - (end - start), 0)
+        position = torch.where(is_used & (column >= end), column + shift, position)
+    return Places(position, slot, offset), Places(query_position, query_slot, query_offset), target
 
 
 def inserted_places(position: int, offsets: range, *, slot: int = 0) -> Places:

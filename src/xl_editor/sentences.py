@@ -2,8 +2,8 @@
 
 A run of stops ends a sentence unless something says otherwise: the stop belongs to an abbreviation ("Dr.
 Who"), an initial ("J. Smith") or a list number ("1. Soup"); no white space follows ("3.5", "yelp.com"); or
-the sentence goes on after an ellipsis or a quotation ('"Really?" he asked'). The stops of scripts that have their
-own (。！？ । ॥ ؟ ۔ ։) always end one, and so do blank lines. Tokenised text ("good . the") works as it is.
+the sentence goes on after an ellipsis or a quotation ('"Really?" he asked'). The stops of other scripts
+(。！？ । ॥ ؟ ۔ ։) always end one, and so do blank lines. Tokenised text ("good . the") works as it is.
 """
 
 import re

@@ -352,6 +352,14 @@ class Codec:
                 special.add(i)
         return cls(tokenizer, format, special)
 
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the tokenizer.json that ``from_file`` reads."""
+        self._tokenizer.save(fspath(path))
+
+    def token(self, id: int) -> str:
+        """Return a token as it is written in the vocabulary."""
+        return str(self._tokenizer.id_to_token(id))
+
     # Going in
 
     def normalise(self, text: str) -> str:
@@ -359,9 +367,13 @@ class Codec:
         pieces, _ = self._cut(text)
         return self._model_text(text, pieces)[0]
 
-    def encode(self, text: str) -> EncodedText:
-        """Tokenise text, and trace the tokens back to it."""
-        pieces, tokenised = self._cut(text)
+    def encode(self, text: str, tokenised: bool | None = None) -> EncodedText:
+        """Tokenise text, and trace the tokens back to it.
+
+        Whether its writer has already set punctuation and clitics apart is seen from the text, unless
+        ``tokenised`` says so: a text that is edited step by step should stay what it was at first.
+        """
+        pieces, tokenised = self._cut(text, tokenised)
         model_text, starts, ends = self._model_text(text, pieces)
         encoding = self._tokenizer.encode(model_text, add_special_tokens=False)
         ids: list[int] = []
@@ -391,9 +403,16 @@ class Codec:
                     word_starts |= {i, i + 1}
         return EncodedText(text, tuple(ids), tuple(spans), _words(spans, shared, word_starts), tokenised)
 
-    def _cut(self, text: str) -> tuple[list[Span], bool]:
+    def _cut(self, text: str, tokenised: bool | None = None) -> tuple[list[Span], bool]:
         """Cut text into pieces, and say whether its writer has done so already."""
         pieces = list(_pieces(text, self.format.tokenise and self._clitics, self._clitics))
+        if tokenised is None:
+            tokenised = self._is_tokenised(text, pieces)
+        if tokenised and self.format.tokenise:
+            pieces = [chunk.span() for chunk in _CHUNK.finditer(text)]
+        return pieces, tokenised
+
+    def _is_tokenised(self, text: str, pieces: Sequence[Span]) -> bool:
         apart = together = 0
         glued = False
         previous_end = 0
@@ -404,13 +423,10 @@ class Codec:
                 together += touches
                 apart += not touches
             previous_end = end
-        tokenised = apart > together
-        if self.format.tokenise:
-            if apart == together == 0 and not glued:  # nothing tells; is it written just as the model writes?
-                tokenised = not self.format.lowercase or text == text.lower()
-            if tokenised and glued:
-                pieces = [chunk.span() for chunk in _CHUNK.finditer(text)]
-        return pieces, tokenised
+        if apart == together == 0 and not glued and self.format.tokenise:
+            # Nothing tells. If this is just what the model would write, take it as that.
+            return not self.format.lowercase or text == text.lower()
+        return apart > together
 
     def _model_text(self, text: str, pieces: Sequence[Span]) -> tuple[str, list[int], list[int]]:
         """Return what the model reads and, per character of it, start and end of its origin in ``text``."""
@@ -624,26 +640,29 @@ class _Rewriter:
         self._put(self._gap(0))
 
     def write(self, segment: _Segment) -> None:
+        start, end = self._span(segment)
         if segment.edit is None:
-            self._keep(segment)
+            if start < end:  # a part of a word may have no characters of its own
+                self._keep(segment, start, end)
+                self.last = segment
         elif segment.words:
             self._insert(segment, segment.edit)
+            self.last = segment
         else:
-            self.changes[segment.edit] = Change(self._span(segment), (0, 0))
+            self.changes[segment.edit] = Change((start, end), (0, 0))
             self.deletions.append(segment.edit)
-            return
-        self.last = segment
 
     def finish(self) -> Applied:
         self._place_deletions()
-        if self.encoded.spans:
+        if self.last and self.encoded.spans:
             self._put(self._gap(len(self.encoded.spans)))
         return Applied("".join(self.parts), tuple(self.changes[i] for i in range(len(self.changes))))
 
-    def _keep(self, segment: _Segment) -> None:
-        self._put(self._joint(segment, self._key_after(segment.first)))
+    def _keep(self, segment: _Segment, start: int, end: int) -> None:
+        right = self._key_after(segment.first)
+        self._put(self._joint(segment, right))
         self._place_deletions()
-        self._put(self._recased(*self._span(segment)))
+        self._put(self.encoded.text[start:end] if right in _CLITICS else self._recased(start, end))
         self.key = self._key_before(segment.last)
 
     def _insert(self, segment: _Segment, edit: int) -> None:
@@ -776,7 +795,7 @@ class _Rewriter:
         if not found or not self.habits.sentence_case:
             return kept
         began = begins_sentence(self.encoded.text[max(0, start - _CONTEXT) : start], found[1])
-        begins = begins_sentence(self.tail)
+        begins = begins_sentence(self.tail, found[1])
         at = found.start(1) - start
         if begins and not began and found[1].islower():
             return kept[:at] + _capitalise(kept[at:])
@@ -787,12 +806,9 @@ class _Rewriter:
     def _is_common(self, word: str, start: int, end: int) -> bool:
         """Say whether a word seems to have its capital only from beginning a sentence."""
         stem = re.split(_APOSTROPHE, word)[0]
-        capital_only_first = stem[1:].islower() or stem == "A"
-        if (
-            not capital_only_first
-            or stem[0] == "İ"
-            or {word.lower(), stem.lower()} & self.habits.names.keys()
-        ):
+        if stem[0] == "İ" or not (stem[1:].islower() or stem == "A"):
+            return False
+        if word.lower() in self.habits.names or stem.lower() in self.habits.names:
             return False
         return not (self.encoded.text[end : end + 1] == "." and abbreviates(self.encoded.text, start, end))
 

@@ -153,19 +153,19 @@ def test_signature_names_every_measure(data: StyleData, judges: Judges) -> None:
 
 
 def test_edited_outputs_are_compared_with_their_inputs(data: StyleData, judges: Judges) -> None:
-    base = data.system("CrossAligned")
-    edited = SystemOutputs(
-        "CrossAligned+XLE", tuple(FLIPPED["neg2pos"]), tuple(FLIPPED["pos2neg"]), edited_from=base
+    base = SystemOutputs(
+        "Mine", (*FLIPPED["neg2pos"][:1], "awful awful place staff ."), ("food lovely the .",)
     )
+    edited = SystemOutputs("Mine+XLE", tuple(FLIPPED["neg2pos"]), tuple(FLIPPED["pos2neg"]), edited_from=base)
     scores = evaluate_outputs(edited, data, judges)
     comparison = scores.comparison
     assert comparison is not None
-    assert comparison.edited_from == "CrossAligned"
+    assert comparison.edited_from == "Mine"
     assert comparison.acc.difference == pytest.approx(100 - 100 / 3)
     assert comparison.bleu.before == evaluate_outputs(base, data, judges).bleu
     assert comparison.g.after == scores.g
     assert comparison.share_changed == pytest.approx(2 / 3)
-    assert comparison.share_inserted_at_start == 0
+    assert comparison.share_inserted_at_start == pytest.approx(1 / 3)  # "the", before "food"
     language_model = judges.language_model
     assert scores.ppl_ratio == pytest.approx(
         language_model.median_perplexity(edited.pooled) / language_model.median_perplexity(base.pooled)

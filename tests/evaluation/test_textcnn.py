@@ -45,13 +45,14 @@ def test_learns_a_toy_contrast(classifier: StyleClassifier) -> None:
 
 
 def test_the_kept_checkpoint_has_the_reported_accuracy() -> None:
-    dev = toy_lines(50, seed=1)
-    # flipping some labels keeps the best step away from the last one and from 100 %
-    dev["neg"][:9], dev["pos"][:9] = dev["pos"][:9], dev["neg"][:9]
-    options = TrainingOptions(n_steps=60, batch_size=8, learning_rate=2e-2, check_every=1)
+    # With the styles of the development lines swapped, learning makes things worse: an early step is best.
+    lines = toy_lines(50, seed=1)
+    dev = {"neg": lines["pos"], "pos": lines["neg"]}
+    options = TrainingOptions(n_steps=60, batch_size=16, learning_rate=5e-3, check_every=1)
     classifier = train_textcnn(toy_lines(200, seed=0), dev, CONFIG, options, progress=False)
-    assert classifier.report.dev_accuracy == pytest.approx(accuracy(classifier, dev))
-    assert 0 < classifier.report.step <= 60
+    assert 0 < classifier.report.step < 60
+    assert classifier.report.dev_accuracy > 10
+    assert accuracy(classifier, dev) == pytest.approx(classifier.report.dev_accuracy)
 
 
 def test_the_same_seed_gives_the_same_classifier(classifier: StyleClassifier) -> None:

@@ -278,14 +278,25 @@ def test_of_two_processes_that_make_the_same_corpus_the_first_one_wins(
     source = written(tmp_path / "a.txt", "w1 w2\nw3\n")
     tokenise = module._tokenise
 
+    made = []
+
     def overtaken(*arguments):
         monkeypatch.undo()
         load(source)
+        made.extend(path.stat().st_ino for path in (tmp_path / "cache").glob("corpus-*"))
         tokenise(*arguments)
 
     monkeypatch.setattr(module, "_tokenise", overtaken)
     assert texts(load(source), tokenizer) == ["w1 w2", "w3"]
-    assert len(list((tmp_path / "cache").iterdir())) == 1
+    assert [path.stat().st_ino for path in (tmp_path / "cache").iterdir()] == made
+
+
+def test_special_tokens_in_a_text_are_text(tmp_path):
+    tokenizer = train_tokenizer(["a b"], "bpe", size=300)
+    source = written(tmp_path / "a.txt", "a <sep> b\n")
+    corpus = load_corpus([source], tokenizer, cache=tmp_path / "cache")
+    assert tokenizer.decode(corpus.tokens.tolist()) == " a <sep> b"
+    assert corpus.counts.n_unknown == 0
 
 
 def test_large_vocabularies_need_wider_tokens(tmp_path):

@@ -85,8 +85,8 @@ class NgramModel:
         rows = ids  # of the n-gram that ends at each place; a unigram's row is its id
         logprobs = self._logprobs[0][ids].astype(np.float64)
         for order in range(2, len(self.counts.keys) + 1):
+            # No n-gram reaches over the start of a line: none has it anywhere but in first place.
             context = np.concatenate([[NOT_SEEN], rows[:-1]])
-            context[places < order - 1] = NOT_SEEN  # an n-gram does not reach over the start of its line
             rows = _find(self.counts.keys[order - 1], context, ids, n_words)
             seen, backs_off = rows != NOT_SEEN, (rows == NOT_SEEN) & (context != NOT_SEEN)
             logprobs[seen] = self._logprobs[order - 1][rows[seen]]

@@ -45,7 +45,7 @@ HOLD_OUT_EVERY = 50  # which article of a corpus without a development split is 
 
 TOKENS_FILE = "tokens.bin"
 COUNTS_FILE = "counts.json"
-ARRAY_FILES = ("sentence_offsets.npy", "article_offsets.npy", "styles.npy", "starts_word.npy")
+ARRAY_FILES = ("sentence_offsets.npy", "article_offsets.npy", "styles.npy")
 
 
 class CorpusError(ValueError):
@@ -234,7 +234,7 @@ def load_corpus(
             _tokenise(sources, tokenizer, tuple(style_names), skip_bad_lines, new, progress)
 
         _write_atomically(directory, write, _is_complete)
-    sentence_offsets, article_offsets, styles, table = (
+    sentence_offsets, article_offsets, styles = (
         np.load(directory / name, mmap_mode="r") for name in ARRAY_FILES
     )
     return Corpus(
@@ -242,7 +242,7 @@ def load_corpus(
         sentence_offsets=sentence_offsets,
         article_offsets=article_offsets,
         styles=styles,
-        starts_word=table,
+        starts_word=starts_word(tokenizer),
         style_names=tuple(style_names),
         counts=_read_counts(directory),
     )
@@ -380,7 +380,8 @@ def _tokenise(
             article_sizes.append(sizes[sizes > 0])
             styles += [style for (_, style), size in zip(batch, sizes, strict=True) if size]
     sentence_offsets, article_offsets = _offsets(lengths), _offsets(article_sizes)
-    arrays = (sentence_offsets, article_offsets, np.array(styles, np.int16), starts_word(tokenizer))
+    labels = np.array(styles, np.int16)
+    arrays: list[NDArray[Any]] = [sentence_offsets, article_offsets, labels]
     for name, array in zip(ARRAY_FILES, arrays, strict=True):
         np.save(directory / name, array)
     counts = Counts(

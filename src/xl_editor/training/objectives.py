@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from xl_editor.context import ContextFormat
-from xl_editor.geometry import CONTEXT, PADDING, Places, relate
+from xl_editor.geometry import CONTEXT, END_OF_INSERTION, PADDING, Places, batched_insertion_places, relate
 from xl_editor.model import WEIGHTS_FILE, XLEditorModel
 from xl_editor.training.sampling import Ints, Slots
 
@@ -200,70 +200,30 @@ class SummedCrossEntropy(torch.autograd.Function):
 def places_and_labels(
     examples: Examples, ends: list[tuple[int, ...]], end_token_id: int | None, *, plain: bool
 ) -> Batch:
-    """`geometry.insertion_places` (or `plain_places`) of a whole batch at once, with ids and labels.
-
-    The content is the text in its order, then its right end; rows are padded on the right.
-    """
-    lengths, slots = examples.lengths, examples.slots
+    """A batch's ids, the text in its order and then its right end, with the places of all rows and their labels."""
     contents = [np.concatenate([tokens, end]) for tokens, end in zip(examples.tokens, ends, strict=True)]
-    sizes = lengths + np.fromiter(map(len, ends), np.int64, len(ends))
-    column = np.arange(sizes.max())[None]
-    ids = np.zeros((len(contents), sizes.max()), np.int64)
+    sizes = torch.tensor([len(content) for content in contents])
+    ids = torch.zeros(len(contents), int(sizes.max()), dtype=torch.long)
     for row, content in enumerate(contents):
-        ids[row, : len(content)] = content
-    position = np.broadcast_to(column, ids.shape).copy()
-    slot = np.where(column < sizes[:, None], CONTEXT, PADDING)
-    offset = np.zeros_like(ids)
-
-    per_slot = (
-        slots.ends - slots.starts + (0 if plain else 1)
-    )  # query rows: y, and END but for plain geometry
-    per_slot = np.where(np.arange(per_slot.shape[1]) < slots.counts[:, None], per_slot, 0)
-    query_column = np.arange(per_slot.sum(axis=1).max())[None]
-    query_shape = (len(contents), query_column.shape[1])
-    query_position, query_offset = np.zeros(query_shape, np.int64), np.zeros(query_shape, np.int64)
-    query_slot = np.full(query_shape, PADDING)
-    labels = np.full(query_shape, IGNORED)
-
-    shift = np.zeros(
-        (len(contents), 1), np.int64
-    )  # how far earlier slots, each one token wide, move what follows
-    first_query = np.zeros((len(contents), 1), np.int64)
-    for index in range(per_slot.shape[1]):
-        start, end = (
-            slots.starts[:, index, None].astype(np.int64),
-            slots.ends[:, index, None].astype(np.int64),
-        )
-        used = index < slots.counts[:, None]
-        inside = used & (column >= start) & (column < end)
-        slot[inside] = index
-        offset = np.where(inside, column - start, offset)
-        k = query_column - first_query
-        mine = used & (k >= 0) & (k < per_slot[:, index, None])
-        query_slot[mine] = index
-        query_offset = np.where(mine, k, query_offset)
-        token = np.take_along_axis(ids, np.minimum(start + np.maximum(k, 0), ids.shape[1] - 1), axis=1)
-        labels = np.where(mine, np.where(k < end - start, token, IGNORED if plain else end_token_id), labels)
-        if plain:
-            query_position = np.where(mine, start + k, query_position)
-        else:
-            position = np.where(inside, start + shift, position)
-            query_position = np.where(mine, start + shift, query_position)
-            shift = shift + np.where(used, 1 - (end - start), 0)
-            position = np.where(used & (column >= end), column + shift, position)
-        first_query = first_query + per_slot[:, index, None]
-
-    arrays = {
+        ids[row, : len(content)] = torch.from_numpy(content.astype(np.int64))
+    slots = examples.slots
+    starts, stops, counts = (torch.from_numpy(a.astype(np.int64)) for a in (slots.starts, slots.ends, slots.counts))
+    content, queries, target = batched_insertion_places(sizes, starts, stops, counts, plain=plain)
+    labels = ids.gather(1, target.clamp(min=0))
+    labels = labels.masked_fill(target == PADDING, IGNORED)
+    if not plain:
+        assert end_token_id is not None  # a model that learns insertion has END
+        labels = labels.masked_fill(target == END_OF_INSERTION, end_token_id)
+    return {
         "ids": ids,
-        "position": position,
-        "slot": slot,
-        "offset": offset,
-        "query_position": query_position,
-        "query_slot": query_slot,
-        "query_offset": query_offset,
+        "position": content.position,
+        "slot": content.slot,
+        "offset": content.offset,
+        "query_position": queries.position,
+        "query_slot": queries.slot,
+        "query_offset": queries.offset,
         "labels": labels,
     }
-    return {name: torch.from_numpy(np.ascontiguousarray(array, np.int64)) for name, array in arrays.items()}
 
 
 def _padded(rows: list[list[int]], pad: int) -> Tensor:

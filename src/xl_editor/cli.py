@@ -1,0 +1,313 @@
+"""The command line: parse, call, render. Heavy imports wait until a command needs them, so that --help is quick."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from xl_editor.editor import Editor
+
+EXIT_SOME_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
+SHOW_PROGRESS_FROM = 20  # texts
+
+app = typer.Typer(
+    name="xl-editor",
+    help="Locate, insert, replace, delete and restyle text by the probability of inserting any sequence anywhere.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Texts = Annotated[
+    Optional[list[str]], typer.Argument(help="Texts; '-', or nothing, reads standard input, a line a text.")
+]
+Model = Annotated[Optional[str], typer.Option(help="A bundled model (see `models`), a directory, or a hub id.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
+Top = Annotated[int, typer.Option(help="How many answers.")]
+Style = Annotated[Optional[str], typer.Option(help="A style of the model, to go by.")]
+Beam = Annotated[Optional[int], typer.Option(help="Width of the search; at least --top.")]
+MaxLength = Annotated[int, typer.Option(help="Most tokens of an insertion.")]
+Sample = Annotated[bool, typer.Option("--sample", help="Draw at random instead of searching for the best.")]
+TopK = Annotated[int, typer.Option(help="With --sample: from the K most probable tokens only; 0 for all.")]
+TopP = Annotated[float, typer.Option(help="With --sample: from the fewest tokens with this much probability.")]
+Seed = Annotated[int, typer.Option(help="With --sample: the same seed gives the same draws.")]
+
+
+@app.command()
+def locate(
+    texts: Texts = None, model: Model = None, top: Top = 5, style: Style = None, as_json: Json = False
+) -> None:
+    """Where is something missing? Prints the places most in need of text.
+
+    xl-editor locate "The state and EPA have found poor air quality San Joaquin Valley."
+    """
+    editor = _load(model)
+    _answer(texts, as_json, "slots", lambda text: editor.locate(text, top, style))
+
+
+@app.command()
+def infill(
+    texts: Texts = None,
+    model: Model = None,
+    top: Top = 5,
+    style: Style = None,
+    beam: Beam = None,
+    max_length: MaxLength = 24,
+    sample: Sample = False,
+    top_k: TopK = 0,
+    top_p: TopP = 1.0,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    r"""Fill the blanks, written [_], of a text. A literal one is written \[_].
+
+    xl-editor infill "the food was [_] and the service [_] ." --top 3
+    """
+    editor = _load(model)
+    how: dict[str, Any] = {"beam": beam, "max_length": max_length, "sample": sample}
+    how |= {"top_k": top_k, "top_p": top_p, "seed": seed}
+    _answer(texts, as_json, "fillings", lambda text: editor.infill(text, top, style=style, **how))
+
+
+@app.command()
+def score(texts: Texts = None, model: Model = None, style: Style = None, as_json: Json = False) -> None:
+    """How probable is it to insert what stands in [brackets]? Empty brackets ask about inserting nothing.
+
+    xl-editor score "the food was [very good] ."
+    """
+    editor = _load(model)
+
+    def ask(text: str) -> list[Any]:
+        left, inserted, right = _bracketed(text)
+        return [editor.score(left, inserted, right, style)]
+
+    _answer(texts, as_json, None, ask)
+
+
+@app.command()
+def replace(
+    texts: Texts = None,
+    model: Model = None,
+    top: Top = 5,
+    style: Style = None,
+    beam: Beam = None,
+    max_length: MaxLength = 24,
+    sample: Sample = False,
+    top_k: TopK = 0,
+    top_p: TopP = 1.0,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """What could stand in place of what is in [brackets], with the odds against it?
+
+    xl-editor replace "the food was [over] priced ."
+    """
+    editor = _load(model)
+    how: dict[str, Any] = {"beam": beam, "max_length": max_length, "sample": sample}
+    how |= {"top_k": top_k, "top_p": top_p, "seed": seed}
+
+    def ask(text: str) -> list[Any]:
+        left, inside, right = _bracketed(text)
+        span = (len(left), len(left) + len(inside))
+        return editor.replace(left + inside + right, span, top, style=style, **how)
+
+    _answer(texts, as_json, "edits", ask)
+
+
+@app.command()
+def delete(
+    texts: Texts = None,
+    model: Model = None,
+    top: Top = 3,
+    unit: Annotated[str, typer.Option(help="word, span (of up to four words) or sentence.")] = "sentence",
+    rank: Annotated[bool, typer.Option("--rank", help="Order by the perplexity of the text without it.")] = False,
+    style: Style = None,
+    as_json: Json = False,
+) -> None:
+    """What does not belong? Prints the parts that fit least, with perplexity ratio and log-odds.
+
+    xl-editor delete "We met at noon. Bananas are yellow. Lunch was short." --unit sentence
+    """
+    editor = _load(model)
+    _answer(texts, as_json, "deletions", lambda text: editor.delete(text, unit, top, style=style, rank=rank))  # type: ignore[arg-type]
+
+
+@app.command()
+def classify(texts: Texts = None, model: Model = None, as_json: Json = False) -> None:
+    """How probable is each style of the model?
+
+    xl-editor classify "the food was great ."
+    """
+    editor = _load(model, of_styles=True)
+
+    def ask(text: str) -> list[Any]:
+        return [_Styles(editor.classify(text))]
+
+    _answer(texts, as_json, None, ask)
+
+
+@app.command()
+def models(as_json: Json = False) -> None:
+    """List the bundled models."""
+    from xl_editor.editor import bundled_models
+    from xl_editor.model import load_config
+
+    for name, directory in bundled_models().items():
+        config = load_config(directory)
+        styles = list(config.editor.get("context", {}).get("styles", {}))
+        entry = {"name": name, "vocabulary": config.vocab_size, "layers": config.n_layer, "styles": styles}
+        print(json.dumps(entry) if as_json else f"{name}  {config.n_layer} layers  styles: {', '.join(styles) or '–'}")
+
+
+@app.command()
+def train(
+    recipe: Annotated[Path, typer.Argument(help="A YAML file; see recipes/ for examples with every key explained.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The directory for the model and its checkpoints.")],
+    settings: Annotated[
+        Optional[list[str]], typer.Option("--set", help="Override a key of the recipe: key.sub=value.")
+    ] = None,
+    minutes: Annotated[
+        Optional[float], typer.Option(help="Train for about this long: short for --set optim.minutes=N.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+) -> None:
+    """Train a model from text files. Ctrl-C saves a checkpoint; --resume goes on as if nothing had happened.
+
+    xl-editor train recipes/yelp.yaml --set data.dir=DIR --output my-model
+    """
+    try:
+        from xl_editor.training.recipe import load_recipe
+        from xl_editor.training.run import train as run
+    except ModuleNotFoundError as error:
+        _refuse(f"Training needs {error.name}; install it with: pip install 'xl-editor[train]'")
+    overrides = [*(settings or []), *([f"optim.minutes={minutes}"] if minutes is not None else [])]
+    if not run(load_recipe(recipe, overrides), output, resume=resume):
+        raise typer.Exit(EXIT_INTERRUPTED)
+
+
+class _Styles:
+    def __init__(self, probabilities: dict[str, float]) -> None:
+        self.probabilities = probabilities
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"styles": self.probabilities}
+
+    def render(self) -> str:
+        return "  ".join(f"{style} {p:.4f}" for style, p in self.probabilities.items())
+
+
+def _load(model: str | None, *, of_styles: bool = False) -> Editor:
+    # Set before torch is loaded: threads that spin collapse beside a busy process.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from xl_editor.editor import Editor, bundled_models
+
+    if model is None:
+        bundled = bundled_models()
+        wanted = "yelp" if of_styles else "news"
+        if not bundled:
+            _refuse("No model is bundled; name one with --model.")
+        model = wanted if wanted in bundled else next(iter(bundled))
+    return Editor.from_pretrained(model)
+
+
+def _answer(texts: list[str] | None, as_json: bool, plural: str | None, ask: Callable[[str], list[Any]]) -> None:
+    """Answer for each text; several texts go on after one that cannot be answered."""
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True)
+    asked, many = _read(texts)
+    failed = False
+    for text in _with_progress(asked):
+        try:
+            answers = ask(text)
+        except ValueError as error:
+            if not many:
+                raise
+            failed = True
+            _print_failure(text, error, as_json)
+            continue
+        _print(console, text, answers, as_json, plural, many)
+    if failed:
+        raise typer.Exit(EXIT_SOME_FAILED)
+
+
+def _print(
+    console: Console, text: str, answers: list[Any], as_json: bool, plural: str | None, many: bool
+) -> None:
+    if as_json:
+        found = [answer.to_dict() for answer in answers]
+        body = {plural: found} if plural else found[0]
+        print(json.dumps({"text": text, **body}, ensure_ascii=False), flush=True)
+        return
+    if many:
+        console.print(text, style="bold", markup=False)
+    for answer in answers:
+        rendered = answer.render()
+        console.print(rendered) if not isinstance(rendered, str) else console.print(rendered, markup=False)
+
+
+def _print_failure(text: str, error: ValueError, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"text": text, "error": str(error)}, ensure_ascii=False), flush=True)
+    else:
+        print(f"{text}\n  error: {error}", file=sys.stderr)
+
+
+def _read(texts: list[str] | None) -> tuple[list[str] | Iterator[str], bool]:
+    """The texts given, or the lines of standard input; and whether there may be several."""
+    if texts and texts != ["-"]:
+        return texts, len(texts) > 1
+    if not texts and sys.stdin.isatty():
+        _refuse("Give a text, or pipe some in; see --help.")
+    sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
+    return (line.rstrip("\r\n") for line in sys.stdin), True
+
+
+def _with_progress(texts: list[str] | Iterator[str]) -> Iterable[str]:
+    if isinstance(texts, list) and len(texts) >= SHOW_PROGRESS_FROM and sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import track
+
+        return track(texts, console=Console(stderr=True), description="", transient=True)
+    return texts
+
+
+def _bracketed(text: str) -> tuple[str, str, str]:
+    """The text before, in and after the brackets."""
+    left, opening, rest = text.partition("[")
+    inside, closing, right = rest.partition("]")
+    if not (opening and closing):
+        raise ValueError("text must mark a part in [brackets].")
+    return left, inside, right
+
+
+def _refuse(message: str) -> None:
+    print(f"xl-editor: {message}", file=sys.stderr)
+    raise SystemExit(EXIT_BAD_INPUT)
+
+
+def main() -> None:
+    """Run the command line; whatever goes wrong with the input is one sentence."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a closed pipe ends us quietly
+    try:
+        app(prog_name="xl-editor")
+    except KeyboardInterrupt:
+        raise SystemExit(EXIT_INTERRUPTED) from None
+    except (ValueError, OSError) as error:
+        _refuse(" ".join(str(error).split()))
+
+
+if __name__ == "__main__":
+    main()

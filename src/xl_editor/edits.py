@@ -1,0 +1,133 @@
+"""What an editor answers: plain values that Python, the command line, JSON, HTTP and the web page all render.
+
+Offsets are character offsets into the text that the user gave. Log-probabilities and odds are natural logarithms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from rich.text import Text
+
+Operation = Literal["insert", "replace", "delete"]
+
+
+class _Result:
+    """Everything that is answered becomes JSON the same way."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)  # type: ignore[call-overload,no-any-return]
+
+
+@dataclass(frozen=True)
+class Score(_Result):
+    """log q(inserted | left ↓ right), and its parts."""
+
+    logprob: float
+    token_logprobs: tuple[float, ...]  # END last
+    tokens: tuple[str, ...]
+    perplexity: float  # exp(−logprob / number of tokens, END included)
+
+    def render(self) -> Text:
+        line = Text(f"log q {self.logprob:.4f}  perplexity {self.perplexity:.2f}  ")
+        for token, logprob in zip(self.tokens, self.token_logprobs, strict=True):
+            line.append(f" {token}", style="bold").append(f" {logprob:.2f}", style="dim")
+        return line
+
+
+@dataclass(frozen=True)
+class Slot(_Result):
+    """A place between words, and how sure the model is that nothing is missing there."""
+
+    char: int
+    logprob_end: float  # log q̂(END): low where something is missing
+    before: str  # the text on both sides, for reading
+    after: str
+
+    def render(self) -> Text:
+        line = Text(f"{self.logprob_end:8.3f}  ", style="dim")
+        return line.append(self.before).append("‸", style="bold red").append(self.after)
+
+
+@dataclass(frozen=True)
+class Filling(_Result):
+    """One way to fill the blanks of a text."""
+
+    text: str
+    inserted: tuple[str, ...]  # one for each blank
+    spans: tuple[tuple[int, int], ...]  # where they stand in `text`
+    logprob: float
+
+    def render(self) -> Text:
+        return Text(f"{self.logprob:8.3f}  ", style="dim").append_text(_underlined(self.text, self.spans))
+
+
+@dataclass(frozen=True)
+class Edit(_Result):
+    """A change of a text: characters [start, end) of what was there, replaced."""
+
+    operation: Operation
+    start: int
+    end: int
+    removed: str
+    inserted: str
+    text: str  # with the change made
+    span: tuple[int, int]  # where `inserted` stands in `text`
+    log_odds: float  # log q(inserted) − log q(removed), in the same place; in a transfer, log f of what was removed
+    logprob: float  # log q(inserted)
+    style_before: Mapping[str, float] | None = None  # of a transfer's step: p(style | text)
+    style_after: Mapping[str, float] | None = None
+
+    def render(self) -> Text:
+        start, end = self.span
+        line = Text(f"{self.log_odds:+8.3f}  ", style="dim").append(self.text[:start])
+        line.append(self.removed, style="strike red")
+        if self.removed and self.inserted:
+            line.append(" ")
+        return line.append(self.inserted, style="underline green").append(self.text[end:])
+
+
+@dataclass(frozen=True)
+class Deletion(_Result):
+    """A part of a text, and how well the text would do without it."""
+
+    start: int
+    end: int
+    removed: str
+    text: str  # without it
+    log_odds: float  # log q(ε) − log q(removed)
+    perplexity_ratio: float  # PPL(removed) / PPL(nothing): high for what does not belong
+    perplexity_without: float | None = None  # of the whole text without it, if asked for ("+ rank")
+
+    def render(self) -> Text:
+        line = Text(f"×{self.perplexity_ratio:<9.4g} {self.log_odds:+8.2f}  ", style="dim")
+        if self.perplexity_without is not None:
+            line.append(f"{self.perplexity_without:8.2f}  ", style="dim")
+        return line.append(self.removed, style="strike red")
+
+
+@dataclass(frozen=True)
+class Trace(_Result):
+    """A style transfer, step by step."""
+
+    source: str
+    text: str
+    edits: tuple[Edit, ...]
+    stopped: str  # why it went no further
+    style_before: Mapping[str, float] = field(default_factory=dict)
+    style_after: Mapping[str, float] = field(default_factory=dict)
+
+    def render(self) -> Text:
+        lines = [Text(self.source)]
+        lines += [edit.render() for edit in self.edits]
+        lines.append(Text(f"stopped: {self.stopped}", style="dim"))
+        return Text("\n").join(lines)
+
+
+def _underlined(text: str, spans: tuple[tuple[int, int], ...]) -> Text:
+    line = Text(text)
+    for start, end in spans:
+        line.stylize("underline green", start, end)
+    return line

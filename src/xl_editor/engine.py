@@ -1,0 +1,467 @@
+"""Token ids in, log-probabilities out: insertions are scored and decoded here, in batches.
+
+The engine has never heard of text. It is asked about `Context`s (the pieces of a text between its slots, and a style)
+and gives q̂ of every token of an insertion, the best insertions, or the probabilities of the styles.
+
+What it promises: every context is encoded once and every question answered once, however often it is asked; memory
+is bounded by a budget of rows; and no answer depends on what else was asked, or in which order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from xl_editor.context import ContextFormat
+from xl_editor.geometry import CONTEXT, PADDING, Places, batched_insertion_places, concatenate, relate
+from xl_editor.model import Cache, ModelError, XLEditorModel
+
+Ids = tuple[int, ...]
+Item = TypeVar("Item")
+
+ROWS_AT_ONCE = 4096  # content tokens and predicted rows of a batch
+DECIMALS = 4  # of log-probabilities that are compared: closer ones are equal, and the first of equals wins
+MAX_LENGTH = 24  # of a decoded insertion, unless said otherwise
+
+
+@dataclass(frozen=True)
+class Context:
+    """A text with one or more slots. The question is about one of them; the others stay open, one token wide."""
+
+    parts: tuple[Ids, ...]  # the text between the slots: left, …, right
+    style: str | None = None
+    slot: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.slot < len(self.parts) - 1:
+            raise ValueError(f"slot must lie within 0..{len(self.parts) - 2}, got {self.slot}.")
+
+    @classmethod
+    def around(cls, ids: Sequence[int], start: int, end: int, style: str | None = None) -> Context:
+        """What is left of a text when tokens [start, end) are taken out."""
+        return cls((tuple(ids[:start]), tuple(ids[end:])), style)
+
+
+@dataclass(frozen=True)
+class Insertion:
+    """The question q(inserted | context)."""
+
+    context: Context
+    inserted: Ids
+
+
+@dataclass(frozen=True)
+class Scored:
+    """An insertion with log q̂ of each of its tokens, END last."""
+
+    ids: Ids
+    token_logprobs: tuple[float, ...]
+
+    @property
+    def logprob(self) -> float:
+        return math.fsum(self.token_logprobs)
+
+    @property
+    def perplexity(self) -> float:
+        return math.exp(-self.logprob / len(self.token_logprobs))
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How insertions are searched for. The defaults give the greedy one."""
+
+    n_best: int = 1
+    beam: int = 1
+    min_length: int = 0
+    max_length: int = MAX_LENGTH
+    first: Ids = ()  # if given, the first token must be one of these
+    banned: Ids = ()  # besides the tokens that are no text, which are never produced
+    sample: bool = False  # draw n_best insertions instead of searching for the best
+    top_k: int = 0  # when sampling: from the k most probable tokens only (0: from all)
+    top_p: float = 1.0  # when sampling: from the fewest tokens that have this much probability
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("n_best", 1), ("beam", 1), ("min_length", 0), ("top_k", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}.")
+        if self.max_length < max(1, self.min_length):
+            raise ValueError(f"max_length must be at least 1 and min_length, got {self.max_length}.")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must be above 0 and at most 1, got {self.top_p}.")
+        if not self.sample and self.n_best > self.beam:
+            raise ValueError(f"n_best must be at most beam ({self.beam}), got {self.n_best}.")
+
+
+class Engine:
+    def __init__(self, model: XLEditorModel, format: ContextFormat, rows_at_once: int = ROWS_AT_ONCE) -> None:
+        if model.config.end_token_id is None:
+            raise ModelError("This model has no END token (config.json: end_token_id): it cannot estimate insertions.")
+        self.model = model.eval()
+        self.format = format
+        self.rows_at_once = rows_at_once
+        self.end: int = model.config.end_token_id
+        not_text = {format.sep, format.cls, format.unk, format.mask, model.config.pad_token_id, *format.styles.values()}
+        self.not_text = tuple(sorted(not_text))  # never decoded; END is, when an insertion is over
+        self.device = model.lm_loss.weight.device
+
+    # --- scoring -----------------------------------------------------------------------------------------------
+
+    def score(self, insertions: Sequence[Insertion]) -> list[Scored]:
+        """log q̂ of every token of every insertion, END included, with the full softmax."""
+        answers: dict[Insertion, Scored] = {}
+        questions: dict[Context, list[Insertion]] = defaultdict(list)
+        for insertion in dict.fromkeys(insertions):
+            questions[insertion.context].append(insertion)
+        # A context with a single question is run through together with its insertion, in one pass.
+        single = [asked[0] for asked in questions.values() if len(asked) == 1]
+        for batch in self._batches(single, lambda i: (self._n_context(i.context), len(i.inserted) + 1)):
+            answers.update(zip(batch, self._score_whole(batch), strict=True))
+        shared = [asked for asked in questions.values() if len(asked) > 1]
+        for group in self._batches(shared, lambda asked: (self._n_context(asked[0].context), 1)):
+            encoded = self._encode([asked[0].context for asked in group])
+            pairs = [(row, insertion) for row, asked in enumerate(group) for insertion in asked]
+            for batch in self._batches(pairs, lambda pair: (self._n_context(pair[1].context), len(pair[1].inserted))):
+                rows = torch.tensor([row for row, _ in batch], device=self.device)
+                asked_now = [insertion for _, insertion in batch]
+                answers.update(zip(asked_now, self._score_after(encoded.select(rows), asked_now), strict=True))
+        return [answers[insertion] for insertion in insertions]
+
+    @torch.inference_mode()
+    def _score_whole(self, insertions: list[Insertion]) -> list[Scored]:
+        """Context and insertion in one pass: the text as it would be, with its slots."""
+        texts, starts, ends = [], [], []
+        for insertion in insertions:
+            context, text, slots = insertion.context, [], []
+            for index, part in enumerate(context.parts[:-1]):
+                text += part
+                inserted = insertion.inserted if index == context.slot else ()
+                slots.append((len(text), len(text) + len(inserted)))
+                text += inserted
+            texts.append([*text, *context.parts[-1], *self.format.right_end(context.style)])
+            starts.append([start for start, _ in slots])
+            ends.append([end for _, end in slots])
+        ids, sizes = self._padded(texts)
+        counts = torch.tensor([len(slots) for slots in starts])
+        content, queries, _ = batched_insertion_places(sizes, _ragged(starts), _ragged(ends), counts)
+        # Rows of the slots that stay open are not asked for: keep each text's own slot's, moved to the front.
+        asked = queries.slot == torch.tensor([insertion.context.slot for insertion in insertions])[:, None]
+        order = torch.argsort(~asked, dim=1, stable=True)[:, : int(asked.sum(1).max())]
+        row = torch.arange(len(order))[:, None]
+        queries = self._on_device(queries[(row, order)])
+        content = self._on_device(content)
+        relation = self.format.with_segments(relate(content, queries), ids)
+        states, _ = self.model.advance(ids, relation, n_read=len(queries))
+        return self._scored(states, insertions)
+
+    def _score_after(self, encoded: _Encoded, insertions: list[Insertion]) -> list[Scored]:
+        """Insertions into contexts that are encoded already."""
+        ids, sizes = self._padded([list(insertion.inserted) for insertion in insertions])
+        column = torch.arange(ids.shape[1] + 1, device=self.device).expand(len(insertions), -1)
+        queries = encoded.inserted(column)
+        content = queries[:, :-1]
+        padding = column[:, :-1] >= sizes.to(self.device)[:, None]
+        content = Places(content.position, content.slot.masked_fill(padding, PADDING), content.offset)
+        with torch.inference_mode():
+            states, _ = encoded.advance(self, ids, content, queries)
+        return self._scored(states, insertions)
+
+    def _scored(self, states: Tensor, insertions: list[Insertion]) -> list[Scored]:
+        rows = [(r, k) for r, insertion in enumerate(insertions) for k in range(len(insertion.inserted) + 1)]
+        where, offset = (torch.tensor(index, device=self.device) for index in zip(*rows, strict=True))
+        targets = [token for insertion in insertions for token in (*insertion.inserted, self.end)]
+        logprobs = self._target_logprobs(states[where, offset], torch.tensor(targets, device=self.device))
+        values = iter(logprobs.tolist())
+        return [
+            Scored(insertion.inserted, tuple(next(values) for _ in range(len(insertion.inserted) + 1)))
+            for insertion in insertions
+        ]
+
+    def _target_logprobs(self, states: Tensor, targets: Tensor) -> Tensor:
+        """log softmax at the targets, a chunk of rows at a time. *Shape:* (N, d_model), (N,) → (N,)."""
+        with torch.inference_mode():
+            parts = []
+            for first in range(0, len(states), 256):
+                logits = self.model.logits(states[first : first + 256])
+                picked = logits.gather(1, targets[first : first + 256, None])[:, 0]
+                parts.append(picked - logits.logsumexp(-1))
+            return torch.cat(parts)
+
+    # --- decoding ----------------------------------------------------------------------------------------------
+
+    def decode(self, contexts: Sequence[Context], decoding: Decoding = Decoding()) -> list[list[Scored]]:  # noqa: B008
+        """The best insertions for each context, best first; or, when sampling, as many drawn ones, in their order."""
+        answers: dict[Context, list[Scored]] = {}
+        width = decoding.n_best if decoding.sample else decoding.beam
+
+        def cost(context: Context) -> tuple[int, int]:
+            return width * self._n_context(context), width * 2
+
+        for batch in self._batches(list(dict.fromkeys(contexts)), cost):
+            search = _draw if decoding.sample else _beam_search
+            answers.update(zip(batch, search(self, self._encode(batch), batch, decoding), strict=True))
+        return [answers[context] for context in contexts]
+
+    def next_logprobs(self, contexts: Sequence[Context]) -> Tensor:
+        """log q̂ of every entry of the vocabulary as the first token of an insertion. *Shape:* (N, vocabulary)."""
+        found: dict[Context, Tensor] = {}
+        for batch in self._batches(list(dict.fromkeys(contexts)), lambda c: (self._n_context(c), 1)):
+            encoded = self._encode(batch)
+            with torch.inference_mode():
+                logprobs, _ = encoded.step(self, None, 0)
+            found.update(zip(batch, logprobs, strict=True))
+        return torch.stack([found[context] for context in contexts])
+
+    # --- classifying -------------------------------------------------------------------------------------------
+
+    def classify(self, texts: Sequence[Ids]) -> list[dict[str, float]]:
+        """p(style | text), for each style."""
+        if not self.model.config.n_labels:
+            raise ModelError("This model has no styles: it cannot classify.")
+        ending = self.format.classifying_end
+        found: dict[Ids, dict[str, float]] = {}
+        for batch in self._batches(list(dict.fromkeys(map(tuple, texts))), lambda t: (len(t) + len(ending), 1)):
+            scores = classify(self.model, self.format, left_padded([[*t, *ending] for t in batch], self.model).to(self.device))
+            for text, row in zip(batch, scores.softmax(-1).tolist(), strict=True):
+                found[text] = dict(zip(self.format.styles, row, strict=True))
+        return [found[tuple(text)] for text in texts]
+
+    # --- batches -----------------------------------------------------------------------------------------------
+
+    def _batches(self, items: Sequence[Item], cost: Callable[[Item], tuple[int, int]]) -> Iterator[list[Item]]:
+        """Items of about the same (content tokens, predicted rows), within the budget; a large one by itself."""
+        sized = sorted(((*cost(item), index) for index, item in enumerate(items)))
+        first = most_rows = 0
+        for at, (n_content, n_rows, _) in enumerate(sized):
+            most_rows = max(most_rows, n_rows)
+            if at > first and (at + 1 - first) * (n_content + most_rows) > self.rows_at_once:
+                yield [items[index] for _, _, index in sized[first:at]]
+                first, most_rows = at, n_rows
+        if sized:
+            yield [items[index] for _, _, index in sized[first:]]
+
+    def _n_context(self, context: Context) -> int:
+        return sum(map(len, context.parts)) + 3
+
+    @torch.inference_mode()
+    def _encode(self, contexts: list[Context]) -> _Encoded:
+        texts = [[*(t for part in c.parts for t in part), *self.format.right_end(c.style)] for c in contexts]
+        ids, sizes = self._padded(texts)
+        gaps = [[sum(map(len, c.parts[: i + 1])) for i in range(len(c.parts) - 1)] for c in contexts]
+        counts = torch.tensor([len(of_context) for of_context in gaps])
+        at = _ragged(gaps)
+        places, queries, _ = batched_insertion_places(sizes, at, at, counts)
+        asked = torch.tensor([c.slot for c in contexts])  # every slot is empty, so its only row is its number
+        position = queries.position[torch.arange(len(contexts)), asked].to(self.device)
+        keys = self._on_device(places)
+        relation = self.format.with_segments(relate(keys, keys[:, :0]), ids)
+        _, cache = self.model.advance(ids, relation, n_read=0)
+        return _Encoded(keys, ids, position, cache)
+
+    def _padded(self, rows: list[list[int]]) -> tuple[Tensor, Tensor]:
+        sizes = torch.tensor([len(row) for row in rows])
+        ids = torch.zeros(len(rows), int(sizes.max()), dtype=torch.long)
+        for index, row in enumerate(rows):
+            ids[index, : len(row)] = torch.tensor(row, dtype=torch.long)
+        return ids.to(self.device), sizes
+
+    def _on_device(self, places: Places) -> Places:
+        return Places(places.position.to(self.device), places.slot.to(self.device), places.offset.to(self.device))
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """Contexts in the cache, and what has been inserted into them so far."""
+
+    keys: Places  # (B, K) of all that is in the cache
+    key_ids: Tensor  # (B, K)
+    position: Tensor  # (B,) of the slot that is asked about
+    cache: Cache
+
+    def select(self, rows: Tensor) -> _Encoded:
+        return _Encoded(self.keys[rows], self.key_ids[rows], self.position[rows], self.cache.select(rows))
+
+    def inserted(self, offset: Tensor) -> Places:
+        """Places in the slot. *Shape:* (B, N) offsets → (B, N)."""
+        # The number of a slot only tells it from others, and only one is being filled.
+        return Places(self.position[:, None].expand_as(offset), torch.zeros_like(offset), offset)
+
+    def advance(self, engine: Engine, ids: Tensor, content: Places, queries: Places) -> tuple[Tensor, _Encoded]:
+        """Append tokens to the slot and read query rows."""
+        keys = concatenate([self.keys, content])
+        key_ids = torch.cat([self.key_ids, ids], dim=1)
+        relation = relate(content, queries, keys)
+        if engine.format.xlnet:  # what is inserted, and every query row, is of the text's segment
+            is_cls = (key_ids == engine.format.cls)[:, None, :]
+            relation = type(relation)(relation.distance, relation.visible, is_cls.expand_as(relation.visible))
+        states, cache = engine.model.advance(ids, relation, n_read=queries.position.shape[1], cache=self.cache)
+        return states, _Encoded(keys, key_ids, self.position, cache)
+
+    def step(self, engine: Engine, tokens: Tensor | None, k: int) -> tuple[Tensor, _Encoded]:
+        """Append y_{k−1}, if there is one, and give log q̂ of y_k. *Shape:* (B,) → (B, vocabulary)."""
+        n = len(self.position)
+        query = self.inserted(torch.full((n, 1), k, device=engine.device))
+        new = self.inserted(torch.full((n, 0 if tokens is None else 1), k - 1, device=engine.device))
+        ids = torch.zeros(n, 0, dtype=torch.long, device=engine.device) if tokens is None else tokens[:, None]
+        states, encoded = self.advance(engine, ids, new, query)
+        return engine.model.logits(states[:, 0]).log_softmax(-1), encoded
+
+
+@dataclass(frozen=True)
+class _Hypothesis:
+    ids: Ids
+    token_logprobs: tuple[float, ...]
+    row: int  # in the cache
+
+    @property
+    def logprob(self) -> float:
+        return math.fsum(self.token_logprobs)
+
+
+def _allowed(engine: Engine, decoding: Decoding, k: int) -> Tensor:
+    """Which tokens may be y_k. *Shape:* (vocabulary,) bool."""
+    allowed = torch.ones(engine.model.config.vocab_size, dtype=torch.bool, device=engine.device)
+    if k == 0 and decoding.first:
+        allowed[:] = False
+        allowed[list(decoding.first)] = True
+    elif k == decoding.max_length:
+        allowed[:] = False
+        allowed[engine.end] = True
+    if k < decoding.min_length:
+        allowed[engine.end] = False
+    allowed[[*engine.not_text, *decoding.banned]] = False
+    return allowed
+
+
+def _beam_search(
+    engine: Engine, encoded: _Encoded, contexts: list[Context], decoding: Decoding
+) -> list[list[Scored]]:
+    """All contexts advance together; one that is finished leaves the batch. With beam 1 this is greedy decoding.
+
+    A hypothesis is ranked by its log-probability, which can only fall as it grows: so a context is finished when its
+    n best complete insertions are all at least as probable as whatever is still growing. Greedy decoding instead ends
+    with the first END.
+    """
+    alive: list[list[_Hypothesis]] = [[_Hypothesis((), (), row)] for row in range(len(contexts))]
+    complete: list[list[Scored]] = [[] for _ in contexts]
+    tokens: Tensor | None = None
+    for k in range(decoding.max_length + 1):
+        with torch.inference_mode():
+            logprobs, encoded = encoded.step(engine, tokens, k)
+        allowed = _allowed(engine, decoding, k)
+        keep = min(decoding.beam + 1, int(allowed.sum()))  # END may be among them
+        values, ids = _best(logprobs.masked_fill(~allowed, -math.inf), keep)
+        for index in range(len(contexts)):
+            grown: list[_Hypothesis] = []
+            for hypothesis in alive[index]:
+                for value, token in zip(values[hypothesis.row], ids[hypothesis.row], strict=True):
+                    logprob = (*hypothesis.token_logprobs, value)
+                    grown.append(_Hypothesis((*hypothesis.ids, token), logprob, hypothesis.row))
+            # Stable: of equals, the one from the better hypothesis, and then the lower token, comes first.
+            grown = sorted(grown, key=lambda h: -round(h.logprob, DECIMALS))[: decoding.beam]
+            for hypothesis in grown:
+                if hypothesis.ids[-1] == engine.end:
+                    complete[index].append(Scored(hypothesis.ids[:-1], hypothesis.token_logprobs))
+            alive[index] = [h for h in grown if h.ids[-1] != engine.end]
+            complete[index].sort(key=lambda s: -round(s.logprob, DECIMALS))
+            if len(complete[index]) >= decoding.n_best and alive[index]:
+                worst_kept = complete[index][decoding.n_best - 1].logprob
+                alive[index] = [h for h in alive[index] if round(h.logprob, DECIMALS) > round(worst_kept, DECIMALS)]
+        rows = [h.row for of_context in alive for h in of_context]
+        if not rows:
+            break
+        tokens = torch.tensor([h.ids[-1] for of_context in alive for h in of_context], device=engine.device)
+        if rows != list(range(len(encoded.position))):
+            encoded = encoded.select(torch.tensor(rows, device=engine.device))
+        numbers = iter(range(len(rows)))
+        alive = [[_Hypothesis(h.ids, h.token_logprobs, next(numbers)) for h in of_context] for of_context in alive]
+    return [of_context[: decoding.n_best] for of_context in complete]
+
+
+def _best(logprobs: Tensor, n: int) -> tuple[list[list[float]], list[list[int]]]:
+    """The n most probable tokens of each row; of those that are equal to `DECIMALS`, the lowest ids."""
+    vocabulary = logprobs.shape[1]
+    rounded = logprobs.double().mul(10**DECIMALS).round().clamp(min=-1e9).long()
+    rank = rounded * vocabulary - torch.arange(vocabulary, device=logprobs.device)
+    chosen = rank.topk(n, dim=1).indices
+    return logprobs.gather(1, chosen).tolist(), chosen.tolist()
+
+
+def _draw(engine: Engine, encoded: _Encoded, contexts: list[Context], decoding: Decoding) -> list[list[Scored]]:
+    """Samples. What is drawn for a context depends on (seed, context, number of the sample) and nothing else."""
+    n = decoding.n_best
+    keys = [f"{decoding.seed} {context} {number}" for context in contexts for number in range(n)]
+    encoded = encoded.select(torch.arange(len(contexts), device=engine.device).repeat_interleave(n))
+    drawn: list[list[int]] = [[] for _ in keys]
+    logprobs_drawn: list[list[float]] = [[] for _ in keys]
+    active = list(range(len(keys)))
+    tokens: Tensor | None = None
+    for k in range(decoding.max_length + 1):
+        with torch.inference_mode():
+            logprobs, encoded = encoded.step(engine, tokens, k)
+        kept = _truncate(logprobs.masked_fill(~_allowed(engine, decoding, k), -math.inf), decoding)
+        cumulative = kept.softmax(-1).double().cumsum(-1)
+        draws = torch.tensor([_uniform(keys[i], k) for i in active], dtype=torch.double, device=engine.device)
+        chosen = torch.searchsorted(cumulative, (draws * cumulative[:, -1])[:, None], right=True)[:, 0]
+        chosen = chosen.clamp(max=logprobs.shape[1] - 1)
+        for i, token, logprob in zip(
+            active, chosen.tolist(), logprobs.gather(1, chosen[:, None])[:, 0].tolist(), strict=True
+        ):
+            drawn[i].append(token)
+            logprobs_drawn[i].append(logprob)
+        going_on = [row for row, token in enumerate(chosen.tolist()) if token != engine.end]
+        if not going_on:
+            break
+        tokens = chosen[going_on]
+        if len(going_on) < len(active):
+            encoded = encoded.select(torch.tensor(going_on, device=engine.device))
+            active = [active[row] for row in going_on]
+    samples = [Scored(tuple(ids[:-1]), tuple(lp)) for ids, lp in zip(drawn, logprobs_drawn, strict=True)]
+    return [samples[i * n : (i + 1) * n] for i in range(len(contexts))]
+
+
+def _truncate(logprobs: Tensor, decoding: Decoding) -> Tensor:
+    """Only the tokens that top_k and top_p leave."""
+    if decoding.top_k:
+        least = logprobs.topk(min(decoding.top_k, logprobs.shape[1])).values[:, -1:]
+        logprobs = logprobs.masked_fill(logprobs < least, -math.inf)
+    if decoding.top_p < 1:
+        ordered, order = logprobs.softmax(-1).sort(dim=-1, descending=True)
+        before = ordered.cumsum(-1) - ordered  # what the more probable ones have: the first always stays
+        dropped = torch.zeros_like(before, dtype=torch.bool).scatter(1, order, before >= decoding.top_p)
+        logprobs = logprobs.masked_fill(dropped, -math.inf)
+    return logprobs
+
+
+def _uniform(key: str, k: int) -> float:
+    """A number in [0, 1) that depends on nothing but its arguments."""
+    digest = hashlib.blake2b(f"{key} {k}".encode(), digest_size=8).digest()
+    return (int.from_bytes(digest, "little") >> 11) * 2.0**-53
+
+
+def classify(model: XLEditorModel, format: ContextFormat, ids: Tensor) -> Tensor:
+    """Scores of the styles, from texts with their classifying end, padded on the left. *Shape:* (B, N) → (B, S)."""
+    slot = torch.where(ids == model.config.pad_token_id, PADDING, CONTEXT)
+    position = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+    places = Places(position, slot, torch.zeros_like(ids))
+    relation = format.with_segments(relate(places, places[:, :0], plain=True), ids)
+    states, _ = model.advance(ids, relation, n_read=1)
+    return model.labels(states[:, 0])
+
+
+def left_padded(rows: Sequence[Sequence[int]], model: XLEditorModel) -> Tensor:
+    """So that the last token of each row, `<cls>`, is in the last column."""
+    size = max(map(len, rows))
+    return torch.tensor([[*[model.config.pad_token_id] * (size - len(row)), *row] for row in rows])
+
+
+def _ragged(rows: list[list[int]]) -> Tensor:
+    size = max(map(len, rows))
+    return torch.tensor([[*row, *[0] * (size - len(row))] for row in rows], dtype=torch.long)
