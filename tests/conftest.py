@@ -20,3 +20,17 @@ def tiny_model(seed: int = 0, **settings) -> XLEditorModel:
 @pytest.fixture(scope="session")
 def model() -> XLEditorModel:
     return tiny_model()
+
+
+SPECIAL = {"sep": 3, "cls": 2, "unk": 1, "mask": 4}
+STYLES = {"negative": 10, "positive": 11}
+
+
+def tiny_engine(**settings):
+    """An engine of twelve tokens: five special ones, END, the words 6..9 and two styles."""
+    from xl_editor.context import ContextFormat
+    from xl_editor.engine import Engine
+
+    with_end = {"end_token_id": 5, **settings}
+    model = tiny_model(vocab_size=12, n_labels=2, **with_end)
+    return Engine(model, ContextFormat(**SPECIAL, styles=STYLES))
