@@ -34,3 +34,41 @@ def tiny_engine(**settings):
     with_end = {"end_token_id": 5, **settings}
     model = tiny_model(vocab_size=12, n_labels=2, **with_end)
     return Engine(model, ContextFormat(**SPECIAL, styles=STYLES))
+
+
+SENTENCES = [
+    "the food was n't good !",
+    "the food was great and the service was slow .",
+    "i paid _num_ dollars for the pizza , and it 's cold .",
+    "we will come back again , the staff is very friendly .",
+]
+
+
+@pytest.fixture(scope="session")
+def toy_directory(tmp_path_factory):
+    """A model directory such as training leaves it: words of a few sentences, random weights, two styles."""
+    from xl_editor.context import ContextFormat
+    from xl_editor.training.vocabulary import special_ids, train_tokenizer
+
+    directory = tmp_path_factory.mktemp("toy")
+    tokenizer = train_tokenizer(SENTENCES, "word", styles=["negative", "positive"])
+    ids = special_ids(tokenizer)
+    context = ContextFormat(sep=ids.sep, cls=ids.cls, unk=ids.unk, mask=ids.mask, styles=ids.styles)
+    text = {"lowercase": True, "tokenise": True, "number": "_num_"}
+    model = tiny_model(
+        vocab_size=tokenizer.get_vocab_size(),
+        n_labels=2,
+        end_token_id=ids.end,
+        pad_token_id=ids.pad,
+        editor={"context": context.to_dict(), "text": text},
+    )
+    model.save_pretrained(directory)
+    tokenizer.save(str(directory / "tokenizer.json"))
+    return directory
+
+
+@pytest.fixture(scope="session")
+def editor(toy_directory):
+    from xl_editor import Editor
+
+    return Editor.from_pretrained(toy_directory)

@@ -229,6 +229,18 @@ def test_words(name: str, text: str, words: list[str]) -> None:
     assert [text[word.start : word.end] for word in codec(name).encode(text).words] == words
 
 
+def test_tokens_that_add_no_character_stay_with_the_one_they_belong_to() -> None:
+    encoded = codec("bpe").encode("👍!")
+    assert (
+        encoded.words[-1].last - encoded.words[-1].first == 1
+    )  # the later bytes are not the exclamation mark's
+    assert codec("unigram").encode("中").spans == ((0, 0), (0, 1))  # "▁", <unk>
+
+
+def test_a_literal_control_token_is_read_as_its_characters_where_the_tokenizer_can() -> None:
+    assert codec("bpe").unknown_id not in codec("bpe").encode("good <end>").ids
+
+
 def test_a_token_that_spans_several_words_makes_them_one() -> None:
     tokenizer = Tokenizer(models.WordLevel({"<unk>": 0, "n't good": 1, "was": 2}, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split("was", behavior="isolated")
@@ -310,6 +322,7 @@ def replace(name: str, text: str, old: str, new: str) -> str:
         ("Dr. Who did", "^", "honestly ,", "Honestly, Dr. Who did"),
         ("It was at Joe's place", "place", "place and joe 's food", "It was at Joe's place and Joe's food"),
         ('He said: "The food is bad"', "bad", "the food", 'He said: "The food is the food"'),
+        ("Joe liked The food, the place", "place", "the service", "Joe liked The food, the the service"),
         ("THE FOOD WAS GREAT!", "great", "n't very good", "THE FOOD WASN'T VERY GOOD!"),
         ("the food is great! would go", "!", ". i", "the food is great. i would go"),
         ("i like It, really", "$", "and i", "i like It, really and i"),
@@ -352,6 +365,7 @@ def replace(name: str, text: str, old: str, new: str) -> str:
         # nothing there, or nothing left
         ("", "^", "it was good .", "it was good ."),
         ("Good!", "good !", "", ""),
+        (" Good ", "good", "", " "),
     ],
 )  # fmt: skip
 def test_edits_are_written_as_the_user_writes(text: str, old: str, new: str, expected: str) -> None:
@@ -399,6 +413,7 @@ def test_decode_is_the_inverse_of_encode_for_natural_models(name: str, text: str
         ("The food was bad", "The", "", "Food was bad"),
         ("it was bad , really !", "bad", " good, not slow", "it was good , not slow , really !"),
         ("it was bad , really !", "bad", " n't", "it was n't , really !"),
+        ("it was bad , really !", "really", "!", "it was bad , ! !"),
     ],
 )
 @pytest.mark.parametrize("name", ["bpe", "unigram"])
@@ -411,6 +426,16 @@ def test_natural_models_keep_their_own_spacing(
     if new and not new.startswith(" "):  # a continuation has no marker
         ids = ids[1:] if codec(name)._tokenizer.id_to_token(ids[0]) in "▁Ġ" else ids
     assert codec(name).apply(encoded, [(first, last, ids)]).text == expected
+
+
+def test_an_edit_of_parts_of_words_keeps_words_apart() -> None:
+    model = codec("unigram")
+    encoded = model.encode("It was 中 good")
+    (unknown,) = [i for i, token in enumerate(encoded.ids) if token == model.unknown_id]
+    assert encoded.spans[unknown - 1] == (7, 7)  # a lone "▁", which stays
+    unmarked = [model._tokenizer.token_to_id(letter) for letter in "bad"]
+    assert model.apply(encoded, [(unknown, unknown + 1, unmarked)]).text == "It was bad good"
+    assert model.apply(encoded, [(unknown, unknown + 1, [])]).text == "It was good"
 
 
 def test_a_text_that_is_edited_in_steps_can_stay_as_it_is_written() -> None:

@@ -522,6 +522,12 @@ class Codec:
                 raise ValueError(f"edits: [{first}, {last}) overlaps another edit or leaves [0, {n_tokens}).")
             left = _word_key(encoded, first - 1, done, first)
             words = self._new_words(ids, left, natural=not encoded.tokenised)
+            # Tokens without characters go where theirs go: a lone marker, or the later bytes of a character.
+            while done < first and self._is_bare_marker(encoded, first - 1):
+                first -= 1
+                words[:1] = [_NewWord(word.form, opens=True) for word in words[:1]]
+            while last < next_first and _is_bare(encoded, last) and not self._is_bare_marker(encoded, last):
+                last += 1
             if self.format.tokenise and self._clitics and not encoded.tokenised:
                 right = _word_key(encoded, last, last, next_first)
                 was_negated = _word_key(encoded, first, first, n_tokens) == "n't"
@@ -535,6 +541,9 @@ class Codec:
             done = last
         if done < n_tokens:
             yield _Segment(done, n_tokens)
+
+    def _is_bare_marker(self, encoded: EncodedText, token: int) -> bool:
+        return encoded.ids[token] == self._marker_id and _is_bare(encoded, token)
 
     def _new_words(self, ids: Sequence[int], previous: str, natural: bool) -> list[_NewWord]:
         """Turn tokens into words as the model writes them; natural text gets its apostrophes back."""
@@ -573,6 +582,11 @@ def _words(spans: Sequence[Span], shared: Collection[int], word_starts: Collecti
         Word(first, last, spans[first][0], spans[last - 1][1])
         for first, last in zip(firsts, [*firsts[1:], len(spans)], strict=False)
     )
+
+
+def _is_bare(encoded: EncodedText, token: int) -> bool:
+    start, end = encoded.spans[token]
+    return start == end
 
 
 def _word_key(encoded: EncodedText, token: int, first: int, last: int) -> str:
@@ -740,7 +754,7 @@ class _Rewriter:
 
         The user's own stays unless the edit changes what belongs there.
         """
-        if self.last is None or self.tail[-1:].isspace() or self._goes_on(segment, word):
+        if self.last is None or self._goes_on(segment, word):
             return ""
         before, after = self._margins(self.last)[1], self._margins(segment)[0]
         if self.last.last == segment.first:  # one gap, or an insertion's part of it

@@ -167,6 +167,8 @@ def test_edited_outputs_are_compared_with_their_inputs(data: StyleData, judges: 
     assert comparison.share_changed == pytest.approx(2 / 3)
     assert comparison.share_inserted_at_start == pytest.approx(1 / 3)  # "the", before "food"
     language_model = judges.language_model
+    before, after = language_model.perplexities(base.pooled), language_model.perplexities(edited.pooled)
+    assert comparison.ppl_ratio_of_changed == pytest.approx(np.median(after[1:] / before[1:]))
     assert scores.ppl_ratio == pytest.approx(
         language_model.median_perplexity(edited.pooled) / language_model.median_perplexity(base.pooled)
     )

@@ -60,6 +60,9 @@ class Comparison:
     bleu: PairedDifference
     g: PairedDifference
     share_changed: float  # of the texts
+    ppl_ratio_of_changed: (
+        float  # the median of after / before, over the changed texts only; 1 if there are none
+    )
     share_inserted_at_start: float  # of the texts: whether the first thing that an edit did was to prepend
 
 
@@ -229,12 +232,17 @@ def _compare(
 ) -> Comparison:
     before = _measure(base, data, judges)
     pairs = list(zip(base.pooled, system.pooled, strict=True))
+    changed = np.array([split_words(old) != split_words(new) for old, new in pairs])
+    ppl_ratios = judges.language_model.perplexities(system.pooled) / judges.language_model.perplexities(
+        base.pooled
+    )
     return Comparison(
         edited_from=base.name,
         acc=paired_difference(before.acc, after.acc, before.acc_samples, after.acc_samples),
         bleu=paired_difference(before.bleu, after.bleu, before.bleu_samples, after.bleu_samples),
         g=paired_difference(before.g, after.g, before.g_samples, after.g_samples),
-        share_changed=float(np.mean([split_words(old) != split_words(new) for old, new in pairs])),
+        share_changed=float(changed.mean()),
+        ppl_ratio_of_changed=float(np.median(ppl_ratios[changed])) if changed.any() else 1.0,
         share_inserted_at_start=float(np.mean([inserts_at_start(old, new) for old, new in pairs])),
     )
 

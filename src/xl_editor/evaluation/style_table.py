@@ -16,8 +16,8 @@ HEADER = (
     "| --- | --- | --- | --- | --- | --- | --- |"
 )
 COMPARISON_HEADER = (
-    "| edited | Acc | BLEU | G | × perplexity | texts changed | inserted at the start |\n"
-    "| --- | --- | --- | --- | --- | --- | --- |"
+    "| edited | Acc | BLEU | G | × perplexity | texts changed | × perplexity of these | inserted at the start |\n"
+    "| --- | --- | --- | --- | --- | --- | --- | --- |"
 )
 
 
@@ -90,6 +90,7 @@ def _comparison_row(row: StyleScores) -> str:
         _difference(comparison.g, 1),
         f"{row.ppl_ratio:.2f}",
         f"{comparison.share_changed:.1%}",
+        f"{comparison.ppl_ratio_of_changed:.2f}",
         f"{comparison.share_inserted_at_start:.1%}",
     ]
     return f"| {' | '.join(cells)} |"

@@ -106,7 +106,8 @@ def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Consol
 
 
 def prepare_process(threads: int | None) -> None:
-    torch.set_num_threads(threads or os.cpu_count() or 1)
+    n_processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    torch.set_num_threads(threads or max(1, (os.cpu_count() or 1) // n_processes_here))
     # glibc gives large blocks back at once and then faults in every page anew: a third of a training step.
     try:
         libc = ctypes.CDLL("libc.so.6")

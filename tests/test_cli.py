@@ -1,0 +1,118 @@
+"""The command line: the same numbers as Python, and one sentence for whatever is wrong."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+
+def run(*args: str, stdin: str | bytes | None = None, **kwargs) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "xl_editor.cli", *args]
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    return subprocess.run(command, input=data, capture_output=True, timeout=120, check=False, **kwargs)
+
+
+def test_the_same_request_through_python_cli_and_a_batch_of_others(editor, toy_directory):
+    others = [f"the staff is {word} and [_] ." for word in ("great", "slow", "cold") for _ in range(33)]
+    text = "The food was [_] and the service was slow."
+    done = run("infill", "-", "--json", "--top", "3", "--model", str(toy_directory), stdin="\n".join([*others, text]))
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.decode().splitlines()]
+    assert len(answers) == 100
+    expected = [filling.to_dict() for filling in editor.infill(text, 3)]
+    assert answers[-1]["text"] == text
+    for found, wanted in zip(answers[-1]["fillings"], expected, strict=True):
+        assert found["text"] == wanted["text"]
+        assert found["logprob"] == pytest.approx(wanted["logprob"], abs=1e-5)
+
+
+def test_every_command_answers_in_json_and_in_words(editor, toy_directory):
+    model = ["--model", str(toy_directory)]
+    asked = {
+        "locate": ("the food was great", "slots", lambda t: [s.to_dict() for s in editor.locate(t, 2)]),
+        "delete": ("The food. The staff.", "deletions", lambda t: [d.to_dict() for d in editor.delete(t, top=2)]),
+    }
+    for command, (text, key, ask) in asked.items():
+        done = run(command, text, "--json", "--top", "2", *model)
+        assert json.loads(done.stdout)[key] == json.loads(json.dumps(ask(text)))
+        assert run(command, text, *model).returncode == 0
+    done = run("score", "the food was [great] .", "--json", *model)
+    assert json.loads(done.stdout)["logprob"] == pytest.approx(editor.score("the food was", "great", ".").logprob)
+    done = run("replace", "the food was [great] .", "--json", *model)
+    assert len(json.loads(done.stdout)["edits"]) == 5
+    done = run("classify", "the food was great .", "--json", *model)
+    assert json.loads(done.stdout)["styles"] == pytest.approx(editor.classify("the food was great ."))
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["locate", ""], "text must not be empty"),
+        (["locate", "  "], "text must not be empty"),
+        (["locate", "a " * 30_000], "tokens are accepted"),
+        (["infill", "no blank here"], "must contain a blank, written [_]"),
+        (["locate", "the food", "--style", "ironic"], "style must be one of negative, positive"),
+        (["locate", "the food", "--model", "./nowhere"], "not a directory with a model"),
+        (["locate", "the food", "--model", "."], "holds no config.json"),
+        (["score", "no brackets"], "must mark a part in [brackets]"),
+        (["delete", "a b", "--unit", "letter"], "unit must be word, span or sentence"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(args, message, toy_directory, tmp_path):
+    if "--model" not in args:
+        args = [*args, "--model", str(toy_directory)]
+    done = run(*args, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr.decode()
+    assert len(done.stderr.decode().strip().splitlines()) == 1
+    assert done.stdout == b""
+
+
+def test_a_bad_line_among_many_is_told_and_the_others_are_answered(toy_directory):
+    lines = b"the food [_] .\nno blank\n\xff\xfe [_]\n"
+    done = run("infill", "--json", "--model", str(toy_directory), stdin=lines)
+    answers = [json.loads(line) for line in done.stdout.decode("utf-8", "replace").splitlines()]
+    assert done.returncode == 1
+    assert ["error" in answer for answer in answers] == [False, True, False]
+
+
+def test_help_is_quick_and_needs_no_torch():
+    code = "import sys, xl_editor.cli; sys.exit('torch' in sys.modules or 'rich.progress' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    done = run("infill", "--help")
+    assert done.returncode == 0
+    assert "xl-editor infill" in done.stdout.decode()
+
+
+def test_editing_does_not_import_transformers(toy_directory):
+    code = (
+        "import sys; from xl_editor import Editor; "
+        f"Editor.from_pretrained({str(toy_directory)!r}).locate('the food'); "
+        "sys.exit('transformers' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_closed_pipe_ends_it_quietly(toy_directory):
+    command = f"{sys.executable} -m xl_editor.cli locate --model {toy_directory} | head -n 1"
+    lines = "the food was great .\n" * 2000
+    done = subprocess.run(command, shell=True, input=lines.encode(), capture_output=True, timeout=120, check=False)
+    assert done.stderr == b""
+    assert done.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_ctrl_c_ends_it_quietly(toy_directory):
+    command = [sys.executable, "-m", "xl_editor.cli", "locate", "--model", str(toy_directory)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdin.write(b"the food was great .\n")
+    process.stdin.flush()
+    assert process.stdout.readline()
+    process.send_signal(2)
+    time.sleep(0.1)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert stderr == b""

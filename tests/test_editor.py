@@ -1,0 +1,180 @@
+"""The editor: text in, edits out, offsets into what the user gave."""
+
+import json
+import threading
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xl_editor import Editor
+from xl_editor.editor import MAX_TOKENS, EditorError
+from xl_editor.model import ModelError
+
+TEXT = "The food wasn't good! We'll come back again."
+
+
+def test_score_is_the_sum_of_its_tokens_and_knows_contractions(editor):
+    score = editor.score("The food was", "n't good", "!")
+    assert score.tokens == ("n't", "good", "<end>")
+    assert score.logprob == pytest.approx(sum(score.token_logprobs))
+    assert score.to_dict().keys() == {"logprob", "token_logprobs", "tokens", "perplexity"}
+    assert editor.score("the food was", "", "good !").tokens == ("<end>",)
+    assert editor.score("", "the food", "").tokens == ("the", "food", "<end>")
+
+
+def test_locate_offers_every_gap_between_words_once(editor):
+    slots = editor.locate(TEXT, top=100)
+    # the food was n't good ! we 'll come back again .
+    assert sorted(slot.char for slot in slots) == [0, 4, 9, 12, 16, 20, 22, 24, 28, 33, 38, 43, 44]
+    rounded = [round(s.logprob_end, 4) for s in slots]
+    assert rounded == sorted(rounded)
+    for slot in slots:
+        assert TEXT.startswith(slot.before[-3:], max(0, slot.char - 3))
+        assert TEXT[slot.char :].startswith(slot.after)
+
+
+def test_locate_and_score_agree(editor):
+    for slot in editor.locate("the food was good !", top=10):
+        text = "the food was good !"
+        score = editor.score(text[: slot.char], "", text[slot.char :])
+        assert slot.logprob_end == pytest.approx(score.logprob, abs=1e-5)
+
+
+def test_infill_puts_words_where_the_blanks_are(editor):
+    for filling in editor.infill("The food [_] great and the service [_].", n=4, max_length=3):
+        assert len(filling.inserted) == 2
+        assert [filling.text[a:b] for a, b in filling.spans] == list(filling.inserted)
+        assert filling.text.startswith("The food ")
+        assert "great and the service" in filling.text
+        assert filling.text.endswith(".")
+
+
+def test_an_escaped_blank_is_text(editor):
+    (filling, *_) = editor.infill(r"the \[_] food [_] great", n=1, max_length=2)
+    assert filling.text.startswith("the [_] food")
+    with pytest.raises(EditorError, match=r"text must contain a blank, written \[_\]"):
+        editor.infill(r"the \[_] food")
+
+
+def test_replace_gives_odds_against_what_stands_there(editor):
+    edits = editor.replace(TEXT, "good", n=4, max_length=3)
+    assert len(edits) == 4
+    for edit in edits:
+        assert TEXT[edit.start : edit.end] == edit.removed == "good"
+        assert edit.inserted != "good"
+        here = editor.score("The food wasn't", edit.inserted, "! We'll come back again.")
+        there = editor.score("The food wasn't", "good", "! We'll come back again.")
+        if "<unk>" not in here.tokens:
+            assert edit.log_odds == pytest.approx(here.logprob - there.logprob, abs=1e-4)
+    assert editor.replace(TEXT, (16, 20), n=4, max_length=3) == edits
+
+
+@pytest.mark.parametrize(("unit", "n_units"), [("word", 12), ("sentence", 2), ("span", 12 + 11 + 10 + 9)])
+def test_delete_offers_every_unit(editor, unit, n_units):
+    deletions = editor.delete(TEXT, unit=unit, top=1000)
+    assert len(deletions) == n_units
+    for deletion in deletions:
+        assert TEXT[deletion.start : deletion.end] == deletion.removed
+    ranked = editor.delete(TEXT, unit=unit, top=1000, rank=True)
+    assert [d.perplexity_without for d in ranked] == sorted(d.perplexity_without for d in ranked)
+
+
+def test_classify_sums_to_one(editor):
+    assert sum(editor.classify(TEXT).values()) == pytest.approx(1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=40))
+def test_any_text_is_edited_or_refused_in_a_sentence(editor, text):
+    try:
+        slots = editor.locate(text, top=100)
+    except EditorError as error:
+        assert "empty" in str(error)
+        return
+    assert all(0 <= slot.char <= len(text) for slot in slots)
+    for deletion in editor.delete(text, unit="word", top=3):
+        assert text[deletion.start : deletion.end] == deletion.removed
+    editor.classify(text)
+
+
+@pytest.mark.parametrize("typed", ["<end>", "<cls>", "<sep>", "<style:positive>", "[_]", "<mask>"])
+def test_control_tokens_typed_by_a_user_are_text(editor, typed):
+    text = f"the food {typed} was great ."
+    specials = {editor.engine.end, *editor.engine.not_text} - {editor.engine.format.unk}
+    assert not specials & set(editor.codec.encode(text).ids)
+    (deletion, *_) = [d for d in editor.delete(text, unit="word", top=20) if d.removed == "food"]
+    assert deletion.text == f"the {typed} was great ."
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda e: e.locate(""), "text must not be empty"),
+        (lambda e: e.locate(" \t\n "), "text must not be empty"),
+        (lambda e: e.locate("a " * 50_000), "at most 512 tokens are accepted"),
+        (lambda e: e.locate("a " * (MAX_TOKENS + 1)), f"text has {MAX_TOKENS + 1} tokens; at most 512"),
+        (lambda e: e.locate("the food", top=0), "top must be at least 1, got 0"),
+        (lambda e: e.locate("the food", style="ironic"), "style must be one of negative, positive, got 'ironic'"),
+        (lambda e: e.infill("no blank"), "must contain a blank"),
+        (lambda e: e.infill("[_]", n=0), "n must be at least 1"),
+        (lambda e: e.infill("[_]", n=5, beam=2), "n_best must be at most beam"),
+        (lambda e: e.infill("[_]", sample=True, top_p=2.0), "top_p must be above 0 and at most 1"),
+        (lambda e: e.replace("the food", "soup"), "span must be part of the text, got 'soup'"),
+        (lambda e: e.replace("the food", (3, 99)), r"span must lie within 0\.\.8"),
+        (lambda e: e.replace("the food", (3, 3)), "span must cover at least one word"),
+        (lambda e: e.delete("the food", unit="letter"), "unit must be word, span or sentence, got 'letter'"),
+        (lambda e: e.classify(""), "text must not be empty"),
+    ],
+)
+def test_bad_requests_are_refused_in_one_sentence(editor, call, message):
+    with pytest.raises(EditorError, match=message):
+        call(editor)
+
+
+def test_models_that_are_none_are_refused(tmp_path, toy_directory):
+    with pytest.raises(ModelError, match="not a directory with a model"):
+        Editor.from_pretrained(tmp_path / "nowhere")
+    with pytest.raises(ModelError, match="holds no config.json"):
+        Editor.from_pretrained(tmp_path)
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((toy_directory / name).read_bytes())
+    with pytest.raises(ModelError, match="holds no tokenizer.json"):
+        Editor.from_pretrained(tmp_path)
+
+
+def test_a_model_trained_without_style_dropout_wants_a_style(toy_directory, tmp_path):
+    config = json.loads((toy_directory / "config.json").read_text())
+    config["editor"]["context"]["style_optional"] = False
+    for name in ("tokenizer.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((toy_directory / name).read_bytes())
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    strict = Editor.from_pretrained(tmp_path)
+    strict.locate("the food", style="negative")
+    with pytest.raises(EditorError, match="never trained without a style"):
+        strict.locate("the food")
+
+
+def test_saving_in_half_precision_and_loading_again(editor, tmp_path):
+    editor.save_pretrained(tmp_path, dtype=torch.float16)
+    again = Editor.from_pretrained(tmp_path)
+    expected = editor.score("the food was", "great", ".").logprob
+    assert again.score("the food was", "great", ".").logprob == pytest.approx(expected, abs=0.05)
+    assert again.model.lm_loss.weight.dtype == torch.float32
+
+
+def test_threads_share_an_editor(editor):
+    texts = [f"the food was {word} ." for word in ("great", "cold", "slow", "friendly")] * 3
+    expected = [editor.locate(text) for text in texts]
+    found: list = [None] * len(texts)
+
+    def work(i: int) -> None:
+        found[i] = editor.locate(texts[i])
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(texts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == expected
