@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 import torch
-from conftest import tiny_engine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import tiny_engine
 from xl_editor.engine import Context, Decoding, Engine, Insertion
 from xl_editor.model import ModelError
 

@@ -6,13 +6,13 @@ from unittest import mock
 
 import pytest
 import torch
-from conftest import tiny_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 from transformers import AutoModel, XLNetConfig, XLNetForSequenceClassification, XLNetLMHeadModel
 
 import xl_editor.hf as hf
+from conftest import tiny_model
 from xl_editor.geometry import Relation, concatenate, inserted_places, insertion_places, plain_places, relate, stack
 from xl_editor.model import ModelError, RelativeAttention, XLEditorConfig, XLEditorModel
 
@@ -23,14 +23,14 @@ VOCAB = 31
 
 
 def logprobs(model, problems, pad_to: int = 0) -> list[torch.Tensor]:
-    """log q̂ of every token of y ⊕ END, for a batch of (left, y, right); END has the id VOCAB − 1."""
-    places = [insertion_places(len(l + y + r), [(len(l), len(l + y))]) for l, y, r in problems]
+    """Log q̂ of every token of y ⊕ END, for a batch of (left, y, right); END has the id VOCAB − 1."""
+    places = [insertion_places(len(left + y + right), [(len(left), len(left + y))]) for left, y, right in problems]
     size = max(pad_to, *(len(content) for content, _ in places))
     contents = stack([content for content, _ in places] + [plain_places(size)])[:-1]
     queries = stack([query for _, query in places])
     ids = torch.zeros(len(problems), size, dtype=torch.long)
-    for row, (l, y, r) in enumerate(problems):
-        ids[row, : len(l + y + r)] = torch.tensor(l + y + r)
+    for row, (left, y, right) in enumerate(problems):
+        ids[row, : len(left + y + right)] = torch.tensor(left + y + right)
     with torch.no_grad():
         states, _ = model.advance(ids, relate(contents, queries), n_read=len(queries))
         log_q = model.logits(states).log_softmax(-1)
@@ -83,9 +83,7 @@ def our_relation(segments, padding, hidden, targets) -> Relation:
         return torch.cat([content, picked], dim=1)
 
     content_sees = sees | torch.eye(size, dtype=torch.bool)  # the content stream always sees itself
-    return Relation(
-        with_queries(distance, distance), with_queries(content_sees, sees), with_queries(other, other)
-    )
+    return Relation(with_queries(distance, distance), with_queries(content_sees, sees), with_queries(other, other))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -101,9 +99,7 @@ def test_logits_and_gradients_equal_hugging_faces(seed, tmp_path):
         input_mask=padding,
         token_type_ids=segments,
     ).logits
-    states, _ = ours.advance(
-        ids, our_relation(segments, padding, hidden, targets), n_read=targets.shape[1]
-    )
+    states, _ = ours.advance(ids, our_relation(segments, padding, hidden, targets), n_read=targets.shape[1])
     logits = ours.logits(states)
     torch.testing.assert_close(logits, expected, atol=1e-5, rtol=0)
 
@@ -194,9 +190,7 @@ def test_context_states_do_not_change_with_y(model, problem, other):
         size = len(left + inserted + right)
         content, queries = insertion_places(size, [(len(left), len(left + inserted))])
         content, queries = stack([content]), stack([queries])
-        _, cache = model.advance(
-            torch.tensor([left + inserted + right]), relate(content, queries), n_read=len(queries)
-        )
+        _, cache = model.advance(torch.tensor([left + inserted + right]), relate(content, queries), n_read=len(queries))
         return [layer[:, :, (content.slot[0] < 0)] for layer in cache.keys]
 
     for a, b in zip(context_keys(y), context_keys(other), strict=True):

@@ -4,10 +4,10 @@ import itertools
 import math
 
 import pytest
-from conftest import tiny_engine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import tiny_engine
 from xl_editor import operations
 from xl_editor.engine import Context, Decoding, Engine, Insertion
 
@@ -70,9 +70,7 @@ def test_delete_is_the_ranking_by_perplexity_ratio_or_by_the_rest(engine, text):
         return math.exp(-logprob(engine, (), rest, ()) / (len(rest) + 1))
 
     found = operations.omissions(engine, text, spans)
-    assert [o.perplexity_ratio for o in found] == pytest.approx(
-        sorted(map(ratio, spans), reverse=True), rel=1e-4
-    )
+    assert [o.perplexity_ratio for o in found] == pytest.approx(sorted(map(ratio, spans), reverse=True), rel=1e-4)
     for omission in found:
         a, b = omission.span
         assert omission.perplexity_ratio == pytest.approx(ratio(omission.span), rel=1e-4)

@@ -55,14 +55,10 @@ def byte_bpe(sentences: Sequence[str], all_bytes: bool = True) -> Tokenizer:
 
 def unigram(sentences: Sequence[str]) -> Tokenizer:
     tokenizer = Tokenizer(models.Unigram())
-    tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.NFKD(), normalizers.StripAccents()]
-    )  # as XLNet's
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFKD(), normalizers.StripAccents()])  # as XLNet's
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
-    trainer = trainers.UnigramTrainer(
-        vocab_size=120, special_tokens=SPECIAL, unk_token="<unk>", show_progress=False
-    )
+    trainer = trainers.UnigramTrainer(vocab_size=120, special_tokens=SPECIAL, unk_token="<unk>", show_progress=False)
     tokenizer.train_from_iterator(list(sentences) * 10, trainer)
     return tokenizer
 
@@ -155,9 +151,7 @@ def test_spans_hold_every_character_exactly_once_and_words_every_token(name: str
     for start, end in encoded.spans:
         assert text[start:end] == text[start:end].strip()
 
-    assert [t for word in encoded.words for t in range(word.first, word.last)] == list(
-        range(len(encoded.ids))
-    )
+    assert [t for word in encoded.words for t in range(word.first, word.last)] == list(range(len(encoded.ids)))
     for word in encoded.words:
         tokens = encoded.spans[word.first : word.last]
         assert (word.start, word.end) == (tokens[0][0], tokens[-1][1])
@@ -231,9 +225,7 @@ def test_words(name: str, text: str, words: list[str]) -> None:
 
 def test_tokens_that_add_no_character_stay_with_the_one_they_belong_to() -> None:
     encoded = codec("bpe").encode("👍!")
-    assert (
-        encoded.words[-1].last - encoded.words[-1].first == 1
-    )  # the later bytes are not the exclamation mark's
+    assert encoded.words[-1].last - encoded.words[-1].first == 1  # the later bytes are not the exclamation mark's
     assert codec("unigram").encode("中").spans == ((0, 0), (0, 1))  # "▁", <unk>
 
 
@@ -266,9 +258,7 @@ def test_slots_and_ranges_of_characters() -> None:
     assert encoded.covering(11, 11) == (2, 2)
     assert encoded.covering(0, 24) == (0, 6)
     assert codec("yelp").encode(" ").covering(0, 1) == (0, 0)
-    assert (
-        codec("bpe").encode("👍 a").slot_at(1) == codec("bpe").encode("👍").words[0].last
-    )  # not within its bytes
+    assert codec("bpe").encode("👍 a").slot_at(1) == codec("bpe").encode("👍").words[0].last  # not within its bytes
 
 
 # --- Going out --------------------------------------------------------------------------------------------
@@ -417,9 +407,7 @@ def test_decode_is_the_inverse_of_encode_for_natural_models(name: str, text: str
     ],
 )
 @pytest.mark.parametrize("name", ["bpe", "unigram"])
-def test_natural_models_keep_their_own_spacing(
-    name: str, text: str, word: str, new: str, expected: str
-) -> None:
+def test_natural_models_keep_their_own_spacing(name: str, text: str, word: str, new: str, expected: str) -> None:
     encoded = codec(name).encode(text)
     first, last = encoded.covering(text.index(word), text.index(word) + len(word))
     ids = codec(name).encode(new).ids if new else ()
@@ -576,9 +564,7 @@ def test_format_survives_a_configuration() -> None:
     assert TextFormat.from_dict({}) == NATURAL
 
 
-@pytest.mark.parametrize(
-    "settings", [{"lowercased": True}, {"lowercase": 1}, {"number": 5}, {"dropped": None}]
-)
+@pytest.mark.parametrize("settings", [{"lowercased": True}, {"lowercase": 1}, {"number": 5}, {"dropped": None}])
 def test_a_wrong_format_is_refused_by_name(settings: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=f"'{next(iter(settings))}'"):
         TextFormat.from_dict(settings)

@@ -1,9 +1,9 @@
 """XL-Editor: locate, insert, replace, delete and restyle text with variable-length insertion probabilities.
 
-    from xl_editor import Editor
+from xl_editor import Editor
 
-    editor = Editor.from_pretrained("yelp")
-    editor.infill("the food was [_] priced .")
+editor = Editor.from_pretrained("yelp")
+editor.infill("the food was [_] priced .")
 """
 
 from typing import Any

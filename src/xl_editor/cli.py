@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,14 +29,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Texts = Annotated[
-    Optional[list[str]], typer.Argument(help="Texts; '-', or nothing, reads standard input, a line a text.")
-]
-Model = Annotated[Optional[str], typer.Option(help="A bundled model (see `models`), a directory, or a hub id.")]
+Texts = Annotated[list[str] | None, typer.Argument(help="Texts; '-', or nothing, reads standard input, a line a text.")]
+Model = Annotated[str | None, typer.Option(help="A bundled model (see `models`), a directory, or a hub id.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 Top = Annotated[int, typer.Option(help="How many answers.")]
-Style = Annotated[Optional[str], typer.Option(help="A style of the model, to go by.")]
-Beam = Annotated[Optional[int], typer.Option(help="Width of the search; at least --top.")]
+Style = Annotated[str | None, typer.Option(help="A style of the model, to go by.")]
+Beam = Annotated[int | None, typer.Option(help="Width of the search; at least --top.")]
 MaxLength = Annotated[int, typer.Option(help="Most tokens of an insertion.")]
 Sample = Annotated[bool, typer.Option("--sample", help="Draw at random instead of searching for the best.")]
 TopK = Annotated[int, typer.Option(help="With --sample: from the K most probable tokens only; 0 for all.")]
@@ -45,9 +43,7 @@ Seed = Annotated[int, typer.Option(help="With --sample: the same seed gives the 
 
 
 @app.command()
-def locate(
-    texts: Texts = None, model: Model = None, top: Top = 5, style: Style = None, as_json: Json = False
-) -> None:
+def locate(texts: Texts = None, model: Model = None, top: Top = 5, style: Style = None, as_json: Json = False) -> None:
     """Where is something missing? Prints the places most in need of text.
 
     xl-editor locate "The state and EPA have found poor air quality San Joaquin Valley."
@@ -175,10 +171,10 @@ def train(
     recipe: Annotated[Path, typer.Argument(help="A YAML file; see recipes/ for examples with every key explained.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The directory for the model and its checkpoints.")],
     settings: Annotated[
-        Optional[list[str]], typer.Option("--set", help="Override a key of the recipe: key.sub=value.")
+        list[str] | None, typer.Option("--set", help="Override a key of the recipe: key.sub=value.")
     ] = None,
     minutes: Annotated[
-        Optional[float], typer.Option(help="Train for about this long: short for --set optim.minutes=N.")
+        float | None, typer.Option(help="Train for about this long: short for --set optim.minutes=N.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
 ) -> None:
@@ -242,9 +238,7 @@ def _answer(texts: list[str] | None, as_json: bool, plural: str | None, ask: Cal
         raise typer.Exit(EXIT_SOME_FAILED)
 
 
-def _print(
-    console: Console, text: str, answers: list[Any], as_json: bool, plural: str | None, many: bool
-) -> None:
+def _print(console: Console, text: str, answers: list[Any], as_json: bool, plural: str | None, many: bool) -> None:
     if as_json:
         found = [answer.to_dict() for answer in answers]
         body = {plural: found} if plural else found[0]

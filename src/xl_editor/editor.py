@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -59,6 +60,7 @@ class Editor:
             device: as torch names it.
             dtype: to compute in; weights may be stored in half precision.
             threads: how many torch may use in this process; left as it is by default.
+
         """
         if threads is not None:
             torch.set_num_threads(threads)
@@ -136,7 +138,7 @@ class Editor:
         encoded = self._encode(whole, may_be_empty=True)
         slots = [encoded.slot_at(gap) for gap in gaps]
         bounds = [0, *slots, len(encoded.ids)]
-        parts = [encoded.ids[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+        parts = [encoded.ids[a:b] for a, b in pairwise(bounds)]
         decoding = _decoding(n, beam, max_length, sample, top_k, top_p, seed)
         with self._lock:
             chains = operations.infill(self.engine, parts, decoding, style)
@@ -300,15 +302,11 @@ def _spans(encoded: EncodedText, unit: Unit) -> list[tuple[int, int]]:
     raise EditorError(f"unit must be word, span or sentence, got {unit!r}.")
 
 
-def _decoding(
-    n: int, beam: int | None, max_length: int, sample: bool, top_k: int, top_p: float, seed: int
-) -> Decoding:
+def _decoding(n: int, beam: int | None, max_length: int, sample: bool, top_k: int, top_p: float, seed: int) -> Decoding:
     _check_at_least("n", n, 1)
     width = max(n, 5) if beam is None else beam
     try:
-        return Decoding(
-            n_best=n, beam=width, max_length=max_length, sample=sample, top_k=top_k, top_p=top_p, seed=seed
-        )
+        return Decoding(n_best=n, beam=width, max_length=max_length, sample=sample, top_k=top_k, top_p=top_p, seed=seed)
     except ValueError as error:
         raise EditorError(str(error)) from None
 

@@ -18,7 +18,7 @@ class _Result:
     """Everything that is answered becomes JSON the same way."""
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)  # type: ignore[call-overload,no-any-return]
+        return asdict(self)  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True)

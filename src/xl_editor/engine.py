@@ -115,7 +115,7 @@ class Engine:
     # --- scoring -----------------------------------------------------------------------------------------------
 
     def score(self, insertions: Sequence[Insertion]) -> list[Scored]:
-        """log q̂ of every token of every insertion, END included, with the full softmax."""
+        """Log q̂ of every token of every insertion, END included, with the full softmax."""
         answers: dict[Insertion, Scored] = {}
         questions: dict[Context, list[Insertion]] = defaultdict(list)
         for insertion in dict.fromkeys(insertions):
@@ -128,9 +128,9 @@ class Engine:
         for group in self._batches(shared, lambda asked: (self._n_context(asked[0].context), 1)):
             encoded = self._encode([asked[0].context for asked in group])
             pairs = [(row, insertion) for row, asked in enumerate(group) for insertion in asked]
-            for batch in self._batches(pairs, lambda pair: (self._n_context(pair[1].context), len(pair[1].inserted))):
-                rows = torch.tensor([row for row, _ in batch], device=self.device)
-                asked_now = [insertion for _, insertion in batch]
+            for now in self._batches(pairs, lambda pair: (self._n_context(pair[1].context), 2 * len(pair[1].inserted))):
+                rows = torch.tensor([row for row, _ in now], device=self.device)
+                asked_now = [insertion for _, insertion in now]
                 answers.update(zip(asked_now, self._score_after(encoded.select(rows), asked_now), strict=True))
         return [answers[insertion] for insertion in insertions]
 
@@ -139,7 +139,9 @@ class Engine:
         """Context and insertion in one pass: the text as it would be, with its slots."""
         texts, starts, ends = [], [], []
         for insertion in insertions:
-            context, text, slots = insertion.context, [], []
+            context = insertion.context
+            text: list[int] = []
+            slots: list[tuple[int, int]] = []
             for index, part in enumerate(context.parts[:-1]):
                 text += part
                 inserted = insertion.inserted if index == context.slot else ()
@@ -185,7 +187,7 @@ class Engine:
         ]
 
     def _target_logprobs(self, states: Tensor, targets: Tensor) -> Tensor:
-        """log softmax at the targets, a chunk of rows at a time. *Shape:* (N, d_model), (N,) → (N,)."""
+        """Log softmax at the targets, a chunk of rows at a time. *Shape:* (N, d_model), (N,) → (N,)."""
         with torch.inference_mode():
             parts = []
             for first in range(0, len(states), 256):
@@ -210,7 +212,7 @@ class Engine:
         return [answers[context] for context in contexts]
 
     def next_logprobs(self, contexts: Sequence[Context]) -> Tensor:
-        """log q̂ of every entry of the vocabulary as the first token of an insertion. *Shape:* (N, vocabulary)."""
+        """Log q̂ of every entry of the vocabulary as the first token of an insertion. *Shape:* (N, vocabulary)."""
         found: dict[Context, Tensor] = {}
         for batch in self._batches(list(dict.fromkeys(contexts)), lambda c: (self._n_context(c), 1)):
             encoded = self._encode(batch)
@@ -228,7 +230,9 @@ class Engine:
         ending = self.format.classifying_end
         found: dict[Ids, dict[str, float]] = {}
         for batch in self._batches(list(dict.fromkeys(map(tuple, texts))), lambda t: (len(t) + len(ending), 1)):
-            scores = classify(self.model, self.format, left_padded([[*t, *ending] for t in batch], self.model).to(self.device))
+            scores = classify(
+                self.model, self.format, left_padded([[*t, *ending] for t in batch], self.model).to(self.device)
+            )
             for text, row in zip(batch, scores.softmax(-1).tolist(), strict=True):
                 found[text] = dict(zip(self.format.styles, row, strict=True))
         return [found[tuple(text)] for text in texts]
@@ -340,9 +344,7 @@ def _allowed(engine: Engine, decoding: Decoding, k: int) -> Tensor:
     return allowed
 
 
-def _beam_search(
-    engine: Engine, encoded: _Encoded, contexts: list[Context], decoding: Decoding
-) -> list[list[Scored]]:
+def _beam_search(engine: Engine, encoded: _Encoded, contexts: list[Context], decoding: Decoding) -> list[list[Scored]]:
     """All contexts advance together; one that is finished leaves the batch. With beam 1 this is greedy decoding.
 
     A hypothesis is ranked by its log-probability, which can only fall as it grows: so a context is finished when its

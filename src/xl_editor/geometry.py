@@ -86,6 +86,7 @@ def insertion_places(n_tokens: int, intervals: Sequence[tuple[int, int]]) -> tup
 
     Returns:
         The places of the text's tokens, in text order, and those of the predicted rows: y ⊕ END, slot by slot.
+
     """
     _check_intervals(n_tokens, intervals)
     position = torch.arange(n_tokens)
@@ -115,6 +116,7 @@ def batched_insertion_places(
     Returns:
         The places of the tokens and of the predicted rows, padded on the right, and for each predicted row the
         index of the token that it predicts, or END_OF_INSERTION, or PADDING, (B, Q).
+
     """
     n_slots = starts.shape[1]
     used = torch.arange(n_slots) < counts[:, None]

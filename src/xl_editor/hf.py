@@ -15,13 +15,13 @@ from typing import Any
 
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, PreTrainedModel, XLNetConfig
-from transformers.utils import ModelOutput
+from transformers.utils.generic import ModelOutput
 
 from xl_editor.geometry import Relation
 from xl_editor.model import Cache, XLEditorConfig, XLEditorModel
 
 
-class XLEditorPretrainedConfig(XLNetConfig):  # type: ignore[misc]
+class XLEditorPretrainedConfig(XLNetConfig):
     """XLNet's configuration with the three fields that are ours."""
 
     model_type = "xl-editor"
@@ -36,14 +36,15 @@ class XLEditorPretrainedConfig(XLNetConfig):  # type: ignore[misc]
 
 
 @dataclass
-class InsertionOutput(ModelOutput):  # type: ignore[misc]
+class InsertionOutput(ModelOutput):
     logits: Tensor | None = None  # (B, n_read, vocab_size)
     cache: Cache | None = None
 
 
-class XLEditorForInsertion(PreTrainedModel):  # type: ignore[misc]
+class XLEditorForInsertion(PreTrainedModel):
     config_class = XLEditorPretrainedConfig
     base_model_prefix = ""
+    _inner: XLEditorModel
     _tied_weights_keys = {"lm_loss.weight": "transformer.word_embedding.weight"}
 
     def __init__(self, config: XLEditorPretrainedConfig) -> None:
@@ -56,7 +57,7 @@ class XLEditorForInsertion(PreTrainedModel):  # type: ignore[misc]
         self.post_init()
 
     def get_input_embeddings(self) -> Any:
-        return self.transformer.word_embedding
+        return self._inner.transformer.word_embedding
 
     def get_output_embeddings(self) -> Any:
         return self.lm_loss
@@ -67,7 +68,7 @@ class XLEditorForInsertion(PreTrainedModel):  # type: ignore[misc]
     def forward(
         self, input_ids: Tensor, relation: Relation, n_read: int, cache: Cache | None = None
     ) -> InsertionOutput:
-        inner: XLEditorModel = self._inner
+        inner = self._inner
         inner.train(self.training)
         states, cache = inner.advance(input_ids, relation, n_read=n_read, cache=cache)
         return InsertionOutput(logits=inner.logits(states), cache=cache)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
@@ -214,6 +214,9 @@ class Transformer(nn.Module):
         self.mask_emb = nn.Parameter(torch.empty(1, 1, config.d_model))  # where every query row starts
         self.layer = nn.ModuleList(Layer(config) for _ in range(config.n_layer))
 
+    def layers(self) -> Iterator[Layer]:
+        yield from self.layer  # type: ignore[misc]  # nn.ModuleList does not say what it holds
+
 
 class SequenceSummary(nn.Module):
     """XLNet's own classification head, as `XLNetForSequenceClassification` names it."""
@@ -264,6 +267,7 @@ class XLEditorModel(nn.Module):
 
         Returns:
             The final states of the rows read, (B, n_read, d_model), and the cache with the tokens appended.
+
         """
         n_content, n_rows = ids.shape[-1], relation.distance.shape[1]
         self._check(ids, relation, n_read, cache)
@@ -275,7 +279,7 @@ class XLEditorModel(nn.Module):
         sinusoids = self.dropout(sinusoids)
 
         keys, values = [], []
-        for depth, layer in enumerate(self.transformer.layer):
+        for depth, layer in enumerate(self.transformer.layers()):
             key, value = layer.rel_attn.keys_and_values(rows[:, :n_content])
             if cache is not None:
                 key = torch.cat([cache.keys[depth], key], dim=2)

@@ -61,9 +61,7 @@ def infill(engine: Engine, parts: Sequence[Ids], decoding: Decoding, style: str 
             # When sampling, chain i goes on with sample i: draws stay independent of each other.
             for filling in fillings[number : number + 1] if decoding.sample and index else fillings:
                 merged = (left_over[0] + filling.ids + left_over[1], *left_over[2:])
-                grown.append(
-                    (merged, FilledChain((*chain.inserted, filling.ids), chain.logprob + filling.logprob))
-                )
+                grown.append((merged, FilledChain((*chain.inserted, filling.ids), chain.logprob + filling.logprob)))
         if not decoding.sample:
             grown.sort(key=lambda pair: -round(pair[1].logprob, DECIMALS))
         chains = grown[: max(decoding.beam, decoding.n_best)]

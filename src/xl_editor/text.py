@@ -35,9 +35,7 @@ class TextFormat:
     lowercase: bool = False
     tokenise: bool = False  # punctuation and clitics stand apart, as in the Penn Treebank: "was n't good !"
     number: str | None = None  # the word that stands for any number: "_num_" (Yelp), "num_num" (Amazon)
-    dropped: str = (
-        ""  # characters that are a space in the training text: with "'", "won't" is "won t" (Amazon)
-    )
+    dropped: str = ""  # characters that are a space in the training text: with "'", "won't" is "won t" (Amazon)
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> "TextFormat":
@@ -71,9 +69,7 @@ class EncodedText:
 
     text: str  # as given
     ids: tuple[int, ...]  # no special token but the unknown one
-    spans: tuple[
-        Span, ...
-    ]  # per token; empty for one that adds no character: a lone "▁", a character's later bytes
+    spans: tuple[Span, ...]  # per token; empty for one that adds no character: a lone "▁", a character's later bytes
     words: tuple[Word, ...]  # a partition of the tokens
     tokenised: bool  # the user writes "was n't good !" rather than "wasn't good!"
 
@@ -597,9 +593,7 @@ def _word_key(encoded: EncodedText, token: int, first: int, last: int) -> str:
     return _key(encoded.text, word.start, word.end) if first <= word.first and word.last <= last else ""
 
 
-def _mend_negations(
-    left: str, was_negated: bool, words: Sequence[_NewWord], right: str
-) -> tuple[str, list[_NewWord]]:
+def _mend_negations(left: str, was_negated: bool, words: Sequence[_NewWord], right: str) -> tuple[str, list[_NewWord]]:
     """Write "ca n't" for "can n't", and "can" where the word to the left is a "ca" that lost its "n't"."""
     following = [*(word.form for word in words), right]
     if following[0] == "n't":

@@ -83,9 +83,7 @@ def test_a_word_of_few_contexts_is_unlikely_elsewhere() -> None:
     lines = ["we like san francisco"] * 8 + [
         f"{word} glasses" for word in ["the", "my", "your", "his", "her", "our", "their", "a"]
     ]
-    francisco, glasses = NgramModel.train(lines + lines).word_logprobs(
-        ["unheard francisco", "unheard glasses"]
-    )
+    francisco, glasses = NgramModel.train(lines + lines).word_logprobs(["unheard francisco", "unheard glasses"])
     assert francisco[1] < glasses[1] - 1
 
 

@@ -153,9 +153,7 @@ def test_signature_names_every_measure(data: StyleData, judges: Judges) -> None:
 
 
 def test_edited_outputs_are_compared_with_their_inputs(data: StyleData, judges: Judges) -> None:
-    base = SystemOutputs(
-        "Mine", (*FLIPPED["neg2pos"][:1], "awful awful place staff ."), ("food lovely the .",)
-    )
+    base = SystemOutputs("Mine", (*FLIPPED["neg2pos"][:1], "awful awful place staff ."), ("food lovely the .",))
     edited = SystemOutputs("Mine+XLE", tuple(FLIPPED["neg2pos"]), tuple(FLIPPED["pos2neg"]), edited_from=base)
     scores = evaluate_outputs(edited, data, judges)
     comparison = scores.comparison
@@ -208,9 +206,7 @@ def test_prefix_row_pushes_each_direction_to_its_target(data: StyleData, judges:
         """A classifier that only looks at the first word."""
 
         def is_style(self, texts: Sequence[str], style: str) -> NDArray[np.bool_]:
-            return np.array(
-                [text.split()[0] == {"pos": "excellent", "neg": "worst"}[style] for text in texts]
-            )
+            return np.array([text.split()[0] == {"pos": "excellent", "neg": "worst"}[style] for text in texts])
 
     row = with_prefix(data.copy, WantsStrongWord())  # type: ignore[arg-type]
     assert row.name == "Copy+Prefix"
@@ -221,9 +217,7 @@ def test_prefix_row_pushes_each_direction_to_its_target(data: StyleData, judges:
     assert comparison.share_inserted_at_start == 1
 
 
-def test_tables_carry_published_figures_and_comparisons(
-    data: StyleData, judges: Judges, tmp_path: Path
-) -> None:
+def test_tables_carry_published_figures_and_comparisons(data: StyleData, judges: Judges, tmp_path: Path) -> None:
     base = data.system("PTO")
     edited = SystemOutputs("PTO+XLE", base.neg2pos, base.pos2neg, edited_from=base)
     rows = evaluate_systems([data.copy, *data.systems, edited], data, judges, progress=False)
@@ -262,10 +256,7 @@ def test_published_g_is_the_geometric_mean_of_published_acc_and_bleu(name: str) 
 def test_judges_are_loaded_where_they_were_saved(data: StyleData, judges: Judges, tmp_path: Path) -> None:
     judges.classifiers[0].save(tmp_path / "textcnn-yelp-seed0")
     opened = open_judges(data, tmp_path, seeds=(0,), progress=False)
-    assert (
-        opened.classifiers[0].logits(TEST["neg"]).tolist()
-        == judges.classifiers[0].logits(TEST["neg"]).tolist()
-    )
+    assert opened.classifiers[0].logits(TEST["neg"]).tolist() == judges.classifiers[0].logits(TEST["neg"]).tolist()
     # the language model was not there: trained, saved, and the same when loaded again
     assert (tmp_path / "fluency-yelp" / "fluency.npz").is_file()
     again = open_judges(data, tmp_path, seeds=(0,), progress=False)

@@ -123,9 +123,7 @@ def test_bad_files_are_refused_by_name_and_line(load, tmp_path, case):
         load(source)
     assert "\n" not in str(error.value)
     assert str(tmp_path) in str(error.value)
-    assert not [
-        path for path in (tmp_path / "cache").iterdir() if path.is_dir()
-    ]  # and nothing is left behind
+    assert not [path for path in (tmp_path / "cache").iterdir() if path.is_dir()]  # and nothing is left behind
 
 
 def test_a_missing_file_an_unknown_style_and_a_lacking_style_are_refused(load, tmp_path):
@@ -272,9 +270,7 @@ def test_an_interrupted_run_leaves_nothing_that_looks_complete(load, tokenizer, 
     assert texts(load(source), tokenizer) == ["w1 w2", "w3"]
 
 
-def test_of_two_processes_that_make_the_same_corpus_the_first_one_wins(
-    load, tokenizer, tmp_path, monkeypatch
-):
+def test_of_two_processes_that_make_the_same_corpus_the_first_one_wins(load, tokenizer, tmp_path, monkeypatch):
     source = written(tmp_path / "a.txt", "w1 w2\nw3\n")
     tokenise = module._tokenise
 

@@ -33,12 +33,8 @@ def many(length: int, n: int = N) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 15])
 def test_one_slot_is_uniform_over_all_non_empty_intervals(length):
     slots = sample_intervals(*many(length), seed=3, epoch=1)
-    pairs, counts = np.unique(
-        np.stack([slots.starts[:, 0], slots.ends[:, 0]], axis=1), axis=0, return_counts=True
-    )
-    assert {tuple(pair) for pair in pairs.tolist()} == {
-        (i, j) for i in range(length) for j in range(i + 1, length + 1)
-    }
+    pairs, counts = np.unique(np.stack([slots.starts[:, 0], slots.ends[:, 0]], axis=1), axis=0, return_counts=True)
+    assert {tuple(pair) for pair in pairs.tolist()} == {(i, j) for i in range(length) for j in range(i + 1, length + 1)}
     assert length == 1 or abs(chi_square(counts)) < 5
 
 
@@ -195,12 +191,9 @@ def test_yelp_batches_have_hardly_any_padding(max_slots, n):
     slots = sample_intervals(lengths, np.arange(n), seed=0, epoch=0, empty_rate=0.1, max_slots=max_slots)
     batches = make_batches(lengths + 1, slots.n_targets, tokens_per_batch=2000, per_step=2, seed=0, epoch=0)
     costs = [
-        len(b) * ((lengths[b] + 1).max() + slots.n_targets[b].max())
-        for b in (batches[i] for i in range(len(batches)))
+        len(b) * ((lengths[b] + 1).max() + slots.n_targets[b].max()) for b in (batches[i] for i in range(len(batches)))
     ]
-    assert batches.padding_share == pytest.approx(
-        1 - (lengths + 1 + slots.n_targets).sum() / sum(costs), abs=1e-12
-    )
+    assert batches.padding_share == pytest.approx(1 - (lengths + 1 + slots.n_targets).sum() / sum(costs), abs=1e-12)
     assert batches.padding_share < 0.02
     assert max(costs) <= 2000
     assert np.mean(costs) > 0.9 * 2000

@@ -143,8 +143,6 @@ def paired_bootstrap_bleu(
 
 def _check_aligned(outputs: Sequence[str], references: Sequence[str]) -> None:
     if len(outputs) != len(references):
-        raise ValueError(
-            f"There are {len(outputs)} outputs for {len(references)} references: one each is needed."
-        )
+        raise ValueError(f"There are {len(outputs)} outputs for {len(references)} references: one each is needed.")
     if not outputs:
         raise ValueError("There is nothing to score: no outputs and no references.")

@@ -111,9 +111,7 @@ class NgramModel:
         path.parent.mkdir(parents=True, exist_ok=True)
         vocabulary = np.frombuffer("\n".join(self.counts.vocabulary).encode(), dtype=np.uint8)
         arrays = {"vocabulary": vocabulary, "n_unknown_types": np.array(self.counts.n_unknown_types)}
-        for order, (keys, counts) in enumerate(
-            zip(self.counts.keys, self.counts.counts, strict=True), start=1
-        ):
+        for order, (keys, counts) in enumerate(zip(self.counts.keys, self.counts.counts, strict=True), start=1):
             arrays[f"key_steps_{order}"] = _smallest(np.diff(keys, prepend=0))  # sorted keys: small steps
             arrays[f"counts_{order}"] = _smallest(counts)
         np.savez_compressed(path, allow_pickle=False, **arrays)
@@ -150,9 +148,7 @@ def count_ngrams(lines: Sequence[str], order: int = ORDER, min_count: int = MIN_
     rows = ids  # of the n-gram that ends at each place
     for n in range(2, order + 1):
         ends = np.flatnonzero(places >= n - 1)
-        unique, inverse, seen = np.unique(
-            rows[ends - 1] * n_words + ids[ends], return_inverse=True, return_counts=True
-        )
+        unique, inverse, seen = np.unique(rows[ends - 1] * n_words + ids[ends], return_inverse=True, return_counts=True)
         rows = np.full(len(ids), NOT_SEEN)
         rows[ends] = inverse
         keys.append(unique)

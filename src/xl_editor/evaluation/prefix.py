@@ -38,9 +38,7 @@ def with_prefix(system: SystemOutputs, small_classifier: StyleClassifier) -> Sys
     """The row `SYSTEM+Prefix`: a system's outputs after the toy."""
 
     def towards(style: str, texts: Sequence[str]) -> tuple[str, ...]:
-        return prepend_until(
-            texts, STRONG_WORDS[style], lambda batch: small_classifier.is_style(batch, style)
-        )
+        return prepend_until(texts, STRONG_WORDS[style], lambda batch: small_classifier.is_style(batch, style))
 
     return SystemOutputs(
         f"{system.name}+Prefix",

@@ -60,9 +60,7 @@ class Comparison:
     bleu: PairedDifference
     g: PairedDifference
     share_changed: float  # of the texts
-    ppl_ratio_of_changed: (
-        float  # the median of after / before, over the changed texts only; 1 if there are none
-    )
+    ppl_ratio_of_changed: float  # the median of after / before, over the changed texts only; 1 if there are none
     share_inserted_at_start: float  # of the texts: whether the first thing that an edit did was to prepend
 
 
@@ -139,9 +137,7 @@ def evaluate_systems(
     systems: Iterable[SystemOutputs], data: StyleData, judges: Judges, *, progress: bool = True
 ) -> list[StyleScores]:
     """Measures systems in the order given."""
-    shown = track(
-        list(systems), description=f"Scoring {data.name}", console=Console(stderr=True), disable=not progress
-    )
+    shown = track(list(systems), description=f"Scoring {data.name}", console=Console(stderr=True), disable=not progress)
     return [evaluate_outputs(system, data, judges) for system in shown]
 
 
@@ -166,9 +162,7 @@ def inserts_at_start(before: str, after: str) -> bool:
     return [operation for operation, *_ in matcher.get_opcodes()][:1] == ["insert"]
 
 
-def open_judges(
-    data: StyleData, work_dir: Path, seeds: Sequence[int] = (0,), *, progress: bool = True
-) -> Judges:
+def open_judges(data: StyleData, work_dir: Path, seeds: Sequence[int] = (0,), *, progress: bool = True) -> Judges:
     """Loads the judges of a data set from `work_dir`; what is not there yet is trained and saved there."""
     widths = AMAZON_WIDTHS if data.name == "amazon" else YELP_WIDTHS
     classifiers = tuple(
@@ -205,9 +199,7 @@ def _open_classifier(
 def _measure(system: SystemOutputs, data: StyleData, judges: Judges) -> _Measurement:
     outputs = [prepare_output(text, data.vocabulary) for text in system.pooled]
     references = [
-        prepare_reference(text, data.vocabulary)
-        for direction in DIRECTIONS
-        for text in data.references[direction]
+        prepare_reference(text, data.vocabulary) for direction in DIRECTIONS for text in data.references[direction]
     ]
     # (classifiers, texts): whether each text is classed as the target style
     hits = np.stack(
@@ -233,9 +225,7 @@ def _compare(
     before = _measure(base, data, judges)
     pairs = list(zip(base.pooled, system.pooled, strict=True))
     changed = np.array([split_words(old) != split_words(new) for old, new in pairs])
-    ppl_ratios = judges.language_model.perplexities(system.pooled) / judges.language_model.perplexities(
-        base.pooled
-    )
+    ppl_ratios = judges.language_model.perplexities(system.pooled) / judges.language_model.perplexities(base.pooled)
     return Comparison(
         edited_from=base.name,
         acc=paired_difference(before.acc, after.acc, before.acc_samples, after.acc_samples),
@@ -252,6 +242,5 @@ def _check_lines(system: SystemOutputs, data: StyleData) -> None:
         n_expected = len(data.references[direction])
         if len(texts) != n_expected:
             raise ValueError(
-                f"{system.name} has {len(texts)} outputs for {direction}, "
-                f"but the test split has {n_expected} texts."
+                f"{system.name} has {len(texts)} outputs for {direction}, but the test split has {n_expected} texts."
             )

@@ -128,6 +128,4 @@ def _training_file(directory: Path, style: str) -> Path:
     for name in names:
         if (directory / name).is_file():
             return directory / name
-    raise FileNotFoundError(
-        f"The training split of style {style!r} is missing: {directory} has no {names[0]}."
-    )
+    raise FileNotFoundError(f"The training split of style {style!r} is missing: {directory} has no {names[0]}.")

@@ -16,7 +16,7 @@ HEADER = (
     "| --- | --- | --- | --- | --- | --- | --- |"
 )
 COMPARISON_HEADER = (
-    "| edited | Acc | BLEU | G | × perplexity | texts changed | × perplexity of these | inserted at the start |\n"
+    "| edited | Acc | BLEU | G | × perplexity | changed texts | × perplexity of these | start insertions |\n"
     "| --- | --- | --- | --- | --- | --- | --- | --- |"
 )
 
@@ -97,9 +97,7 @@ def _comparison_row(row: StyleScores) -> str:
 
 
 def _notes(rows: Sequence[StyleScores], data: StyleData, judges: Judges) -> list[str]:
-    judged = ", ".join(
-        f"seed {judge.options.seed}: {judge.report.dev_accuracy:.2f} %" for judge in judges.classifiers
-    )
+    judged = ", ".join(f"seed {judge.options.seed}: {judge.report.dev_accuracy:.2f} %" for judge in judges.classifiers)
     notes = [f"- TextCNN on the development split: {judged}. Acc is the mean over the classifiers."]
     if len(judges.classifiers) > 1:
         widest = max(rows, key=lambda row: _spread(row.acc_of_each_classifier))

@@ -64,9 +64,7 @@ class TrainingReport:
     """How a classifier came about: accuracies in per cent on the development split, at the kept step."""
 
     step: int
-    dev_accuracy: (
-        float  # lines of the trained lengths only, as in the protocol; the checkpoint is chosen by it
-    )
+    dev_accuracy: float  # lines of the trained lengths only, as in the protocol; the checkpoint is chosen by it
     dev_accuracy_all_lengths: float
 
 
@@ -196,9 +194,7 @@ def train_textcnn(
                     if report.dev_accuracy > best.report.dev_accuracy:
                         best = dataclasses.replace(classifier, report=report)
                         best_weights = _copy_of_weights(model)
-                    bar.update(
-                        task, note=f"dev {report.dev_accuracy:.2f} (best {best.report.dev_accuracy:.2f})"
-                    )
+                    bar.update(task, note=f"dev {report.dev_accuracy:.2f} (best {best.report.dev_accuracy:.2f})")
     model.load_state_dict(best_weights)
     model.eval()
     return best
@@ -226,9 +222,7 @@ def add_noise(
     return np.take_along_axis(noisy, places.argsort(axis=1), axis=1)
 
 
-def _noisy_batches(
-    first: NDArray[np.int64], second: NDArray[np.int64], options: TrainingOptions
-) -> Iterator[Tensor]:
+def _noisy_batches(first: NDArray[np.int64], second: NDArray[np.int64], options: TrainingOptions) -> Iterator[Tensor]:
     """Endless batches, one half a style, first style first; the smaller style is gone through more often."""
     random = np.random.default_rng(options.seed)
     n_pairs = max(len(first), len(second))

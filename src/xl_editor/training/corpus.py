@@ -114,9 +114,7 @@ class Corpus:
     counts: Counts
     chosen: Bools | None = None  # (n_articles,) the articles that are used; all by default
 
-    def sequences(
-        self, *, window: int, max_tokens: int, seed: int = 0, epoch: int | None = None
-    ) -> Sequences:
+    def sequences(self, *, window: int, max_tokens: int, seed: int = 0, epoch: int | None = None) -> Sequences:
         """Windows of `window` consecutive sentences that cover each article once.
 
         Where the first window of an article ends depends on (seed, epoch, article), so that other sentences
@@ -152,9 +150,7 @@ class Corpus:
         """The corpus in two parts, for training and development: every 50th article is held out."""
         n_articles = len(self.article_offsets) - 1
         if n_articles < 2:
-            raise CorpusError(
-                "A corpus of a single article cannot be split into training and development parts."
-            )
+            raise CorpusError("A corpus of a single article cannot be split into training and development parts.")
         held_out = np.arange(n_articles) % HOLD_OUT_EVERY == min(HOLD_OUT_EVERY, n_articles) - 1
         return replace(self, chosen=~held_out), replace(self, chosen=held_out)
 
@@ -173,9 +169,7 @@ def find_styles(sources: Sequence[Source], *, skip_bad_lines: bool = False) -> t
         if source.is_jsonl and source.style is None:
             # One article without a style means that the file has none; `load_corpus` refuses a mixture.
             articles = read_articles(source, skip_bad_lines=skip_bad_lines)
-            styles.update(
-                article.style for article in takewhile(lambda article: article.style is not None, articles)
-            )
+            styles.update(article.style for article in takewhile(lambda article: article.style is not None, articles))
     return tuple(sorted(style for style in styles if style is not None))
 
 
@@ -234,9 +228,7 @@ def load_corpus(
             _tokenise(sources, tokenizer, tuple(style_names), skip_bad_lines, new, progress)
 
         _write_atomically(directory, write, _is_complete)
-    sentence_offsets, article_offsets, styles = (
-        np.load(directory / name, mmap_mode="r") for name in ARRAY_FILES
-    )
+    sentence_offsets, article_offsets, styles = (np.load(directory / name, mmap_mode="r") for name in ARRAY_FILES)
     return Corpus(
         tokens=np.memmap(directory / TOKENS_FILE, _token_type(tokenizer), "r"),
         sentence_offsets=sentence_offsets,
@@ -288,9 +280,7 @@ def _read_lines(
                     continue
                 yield number, text.removeprefix("\ufeff") if number == 1 else text
     except (gzip.BadGzipFile, lzma.LZMAError, EOFError) as error:
-        raise CorpusError(
-            f"{path} cannot be unpacked, it is damaged or not what its name says: {error}."
-        ) from None
+        raise CorpusError(f"{path} cannot be unpacked, it is damaged or not what its name says: {error}.") from None
     except OSError as error:
         raise CorpusError(f"{path} cannot be read: {error.strerror}.") from None
 
@@ -310,9 +300,7 @@ def _parse_json(source: Source, place: str, line: str) -> tuple[list[str], str |
     except json.JSONDecodeError as error:
         raise CorpusError(f"{place}: not valid JSON ({error.msg}, column {error.colno}).") from None
     if not isinstance(entry, dict) or ("sents" in entry) == ("text" in entry):
-        raise CorpusError(
-            f"{place}: expected a JSON object with either `sents`, a list of sentences, or `text`."
-        )
+        raise CorpusError(f"{place}: expected a JSON object with either `sents`, a list of sentences, or `text`.")
     sentences = entry["sents"] if "sents" in entry else [entry["text"]]
     if not isinstance(sentences, list) or not all(isinstance(sentence, str) for sentence in sentences):
         raise CorpusError(f"{place}: `sents` must be a list of strings, and `text` a string.")
@@ -393,9 +381,7 @@ def _tokenise(
         n_bad_lines=tally["bad"],
     )
     if not counts.n_tokens:
-        raise CorpusError(
-            f"{', '.join(str(source.path) for source in sources)}: no text that the tokenizer knows."
-        )
+        raise CorpusError(f"{', '.join(str(source.path) for source in sources)}: no text that the tokenizer knows.")
     (directory / COUNTS_FILE).write_text(json.dumps(asdict(counts)), encoding="utf-8")
 
 
@@ -433,9 +419,7 @@ def _label(style_names: tuple[str, ...], articles: Iterable[Article]) -> Iterato
         yield article, index[article.style]
 
 
-def _batched(
-    articles: Iterable[tuple[Article, int]], n_sentences: int
-) -> Iterator[list[tuple[Article, int]]]:
+def _batched(articles: Iterable[tuple[Article, int]], n_sentences: int) -> Iterator[list[tuple[Article, int]]]:
     """Articles in lists of about so many sentences."""
     batch: list[tuple[Article, int]] = []
     size = 0
@@ -451,9 +435,7 @@ def _batched(
 
 def _offsets(sizes: list[Ints]) -> Ints:
     """Where each of these, laid end to end, begins; and where the last one ends."""
-    return np.concatenate(
-        [np.zeros(1, np.int64), np.cumsum(np.concatenate(sizes or [np.zeros(0, np.int64)]))]
-    )
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate(sizes or [np.zeros(0, np.int64)]))])
 
 
 def _fingerprint(sources: Sequence[Source], settings: object) -> str:
@@ -483,18 +465,14 @@ def _is_complete(directory: Path) -> bool:
         offsets = np.load(directory / ARRAY_FILES[0], mmap_mode="r")
     except (ValueError, TypeError):
         return False
-    return (directory / TOKENS_FILE).stat().st_size in (2 * n_tokens, 4 * n_tokens) and offsets[
-        -1
-    ] == n_tokens
+    return (directory / TOKENS_FILE).stat().st_size in (2 * n_tokens, 4 * n_tokens) and offsets[-1] == n_tokens
 
 
 def _read_counts(directory: Path) -> Counts:
     return Counts(**json.loads((directory / COUNTS_FILE).read_text(encoding="utf-8")))
 
 
-def _write_atomically(
-    directory: Path, write: Callable[[Path], None], is_complete: Callable[[Path], bool]
-) -> None:
+def _write_atomically(directory: Path, write: Callable[[Path], None], is_complete: Callable[[Path], bool]) -> None:
     """Let `write` fill a temporary directory, and give it its name only when all of it is on disk."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     new = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))

@@ -8,6 +8,7 @@ whatever the number of micro-batches and processes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from xl_editor.context import ContextFormat
-from xl_editor.geometry import CONTEXT, END_OF_INSERTION, PADDING, Places, batched_insertion_places, relate
+from xl_editor.engine import classify, left_padded
+from xl_editor.geometry import END_OF_INSERTION, PADDING, Places, batched_insertion_places, relate
 from xl_editor.model import WEIGHTS_FILE, XLEditorModel
 from xl_editor.training.sampling import Ints, Slots
 
@@ -31,11 +33,9 @@ Batch = dict[str, Tensor]
 class Examples:
     """Sequences of one batch, with what is taken out of them."""
 
-    tokens: list[NDArray[np.integer[Any]]]  # one array a sequence
+    tokens: Sequence[NDArray[np.integer[Any]]]  # one array a sequence
     slots: Slots
-    styles: list[
-        str | None
-    ]  # what the right context tells; None where the style is dropped or there are none
+    styles: list[str | None]  # what the right context tells; None where the style is dropped or there are none
     labels: Ints | None = None  # of the classifier, if this batch trains it
 
     @property
@@ -72,13 +72,8 @@ class InsertionObjective(nn.Module):
         ends = [self.context.right_end(style) for style in examples.styles]
         batch = places_and_labels(examples, ends, self.model.config.end_token_id, plain=self.plain)
         if examples.labels is not None:
-            size = int(examples.lengths.max()) + len(self.context.classifying_end)
-            # padded on the left, so that <cls> is the last token of every row
-            classified = np.full((len(examples.tokens), size), self.model.config.pad_token_id)
-            for row, tokens in enumerate(examples.tokens):
-                whole = [*tokens, *self.context.classifying_end]
-                classified[row, size - len(whole) :] = whole
-            batch["classified_ids"] = torch.from_numpy(classified)
+            whole = [[*tokens, *self.context.classifying_end] for tokens in examples.tokens]
+            batch["classified_ids"] = left_padded(whole, self.model)
             batch["classified_labels"] = torch.from_numpy(examples.labels)
         return batch
 
@@ -90,7 +85,7 @@ class InsertionObjective(nn.Module):
         output = {"nll": nll.detach()}
         loss = nll
         if "classified_ids" in batch:
-            scores = self.classify(batch["classified_ids"])
+            scores = classify(self.model, self.context, batch["classified_ids"])
             of_labels = nn.functional.cross_entropy(scores, batch["classified_labels"], reduction="sum")
             loss = loss + self.classifier_weight * of_labels
             output["n_correct"] = (scores.argmax(-1) == batch["classified_labels"]).sum()
@@ -104,17 +99,6 @@ class InsertionObjective(nn.Module):
         real = labels != IGNORED
         head = self.model.lm_loss
         return SummedCrossEntropy.apply(states[real], head.weight, head.bias, labels[real])
-
-    def classify(self, ids: Tensor) -> Tensor:
-        """Scores of the styles. *Shape:* (B, N), padded on the left → (B, n_labels)."""
-        n = ids.shape[1]
-        is_padding = ids == self.model.config.pad_token_id
-        position = torch.arange(n, device=ids.device).expand_as(ids)
-        slot = torch.where(is_padding, PADDING, CONTEXT)
-        places = Places(position, slot, torch.zeros_like(ids))
-        relation = self.context.with_segments(relate(places, places[:, :0], plain=True), ids)
-        states, _ = self.model.advance(ids, relation, n_read=1)
-        return self.model.labels(states[:, 0])
 
     def save(self, directory: Path) -> None:
         self.model.save_pretrained(directory)
@@ -146,9 +130,7 @@ class Seq2SeqObjective(nn.Module):
         self, labels: Tensor, num_items_in_batch: Tensor | int | None = None, **batch: Tensor
     ) -> dict[str, Tensor]:
         logits = self.model(**batch, labels=labels).logits
-        nll = nn.functional.cross_entropy(
-            logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum"
-        )
+        nll = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum")
         n_targets = (labels != IGNORED).sum() if num_items_in_batch is None else num_items_in_batch
         return {"loss": nll / n_targets, "nll": nll.detach()}
 
@@ -192,7 +174,7 @@ class SummedCrossEntropy(torch.autograd.Function):
         return total
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         of_states, of_weight, of_bias = ctx.saved_tensors
         return of_states * slope, of_weight * slope, of_bias * slope, None
 
@@ -201,11 +183,11 @@ def places_and_labels(
     examples: Examples, ends: list[tuple[int, ...]], end_token_id: int | None, *, plain: bool
 ) -> Batch:
     """A batch's ids, the text in its order and then its right end, with the places of all rows and their labels."""
-    contents = [np.concatenate([tokens, end]) for tokens, end in zip(examples.tokens, ends, strict=True)]
-    sizes = torch.tensor([len(content) for content in contents])
-    ids = torch.zeros(len(contents), int(sizes.max()), dtype=torch.long)
-    for row, content in enumerate(contents):
-        ids[row, : len(content)] = torch.from_numpy(content.astype(np.int64))
+    texts = [np.concatenate([tokens, end]) for tokens, end in zip(examples.tokens, ends, strict=True)]
+    sizes = torch.tensor([len(text) for text in texts])
+    ids = torch.zeros(len(texts), int(sizes.max()), dtype=torch.long)
+    for row, text in enumerate(texts):
+        ids[row, : len(text)] = torch.from_numpy(text.astype(np.int64))
     slots = examples.slots
     starts, stops, counts = (torch.from_numpy(a.astype(np.int64)) for a in (slots.starts, slots.ends, slots.counts))
     content, queries, target = batched_insertion_places(sizes, starts, stops, counts, plain=plain)

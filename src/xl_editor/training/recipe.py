@@ -50,19 +50,11 @@ class DataRecipe:
         "sequence a line; JSONL has an article a line, with `sents` (a list of sentences) or `text`, and "
         "maybe `style`. Packed files (.gz, .xz) are fine. Text is taken as it is: say under `text` how."
     )
-    dev: Files | None = _key(
-        "The development text, likewise; without it every 50th line or article is held out.", None
-    )
-    dir: Path | None = _key(
-        "Where these files lie (--set data.dir=DIR); the current directory by default.", None
-    )
+    dev: Files | None = _key("The development text, likewise; without it every 50th line or article is held out.", None)
+    dir: Path | None = _key("Where these files lie (--set data.dir=DIR); the current directory by default.", None)
     window: int = _key("Consecutive sentences of an article that make a sequence.", 1, least=1)
-    max_tokens: int = _key(
-        "Longer sequences are cut off there, after a whole word, and counted.", 256, least=2
-    )
-    bad_lines: Literal["refuse", "skip"] = _key(
-        "What to do with a file that has lines which are not UTF-8.", "refuse"
-    )
+    max_tokens: int = _key("Longer sequences are cut off there, after a whole word, and counted.", 256, least=2)
+    bad_lines: Literal["refuse", "skip"] = _key("What to do with a file that has lines which are not UTF-8.", "refuse")
 
     def resolved(self, files: Files) -> Files:
         """The files with their full paths."""
@@ -75,9 +67,7 @@ class VocabularyRecipe:
     kind: Kind = _key(
         "word (what stands between spaces), bpe (byte-level, loses nothing) or unigram (SentencePiece's)."
     )
-    size: int | None = _key(
-        "Entries, special tokens included; for word, all words by default.", None, least=16
-    )
+    size: int | None = _key("Entries, special tokens included; for word, all words by default.", None, least=16)
     min_count: int = _key("How often a word must have been seen to be known (word only).", 1, least=1)
 
 
@@ -97,12 +87,8 @@ class ModelRecipe:
 
 @dataclass(frozen=True)
 class SamplingRecipe:
-    empty_rate: float = _key(
-        "How often an empty interval is taken; the paper never does.", 0.0, least=0, most=1
-    )
-    max_slots: int = _key(
-        "Intervals taken out of a sequence: 1..max_slots; the paper takes one.", 1, least=1, most=16
-    )
+    empty_rate: float = _key("How often an empty interval is taken; the paper never does.", 0.0, least=0, most=1)
+    max_slots: int = _key("Intervals taken out of a sequence: 1..max_slots; the paper takes one.", 1, least=1, most=16)
     unit: Literal["token", "word"] = _key("Intervals of tokens, as in the paper, or of whole words.", "token")
     style_dropout: float = _key(
         "How often the style is withheld, so that the model can also be used without one.",
@@ -121,18 +107,14 @@ class ClassifierRecipe:
 @dataclass(frozen=True)
 class OptimRecipe:
     learning_rate: float = _key("AdamW's, at its highest.", above=0, most=1)
-    tokens_per_step: int = _key(
-        "Rows (content tokens and predictions) of one step, over all processes.", least=1
-    )
+    tokens_per_step: int = _key("Rows (content tokens and predictions) of one step, over all processes.", least=1)
     tokens_per_batch: int = _key("Rows computed at once; a divisor of tokens_per_step.", least=1)
     steps: int | None = _key("How long to train: steps, epochs or minutes, one of them.", None, least=1)
     epochs: float | None = _key("How long to train: passes over the training text.", None, above=0)
     minutes: float | None = _key(
         "How long to train: the speed is measured once, then the steps are fixed.", None, above=0
     )
-    warmup: float = _key(
-        "Steps in which the learning rate rises; below 1, a share of all steps.", 0.05, least=0
-    )
+    warmup: float = _key("Steps in which the learning rate rises; below 1, a share of all steps.", 0.05, least=0)
     schedule: Literal["cosine", "linear", "constant"] = _key("How it falls after that.", "cosine")
     weight_decay: float = _key("AdamW's, on matrices only.", 0.01, least=0, most=1)
     betas: tuple[float, float] = _key("AdamW's.", (0.9, 0.98), least=0, most=0.9999)
@@ -153,12 +135,8 @@ class Recipe:
     model: ModelRecipe = _key("Its size, or what to start from; the paper's size by default.", ModelRecipe())
     vocabulary: VocabularyRecipe | None = _key("Made from the training text; left out with model.init.", None)
     sampling: SamplingRecipe = _key("What is taken out of a sequence to be predicted.", SamplingRecipe())
-    classifier: ClassifierRecipe | None = _key(
-        "The auxiliary style classifier; left out without styles.", None
-    )
-    text: TextFormat = _key(
-        "How the training text is written; recorded with the model, which edits so.", TextFormat()
-    )
+    classifier: ClassifierRecipe | None = _key("The auxiliary style classifier; left out without styles.", None)
+    text: TextFormat = _key("How the training text is written; recorded with the model, which edits so.", TextFormat())
 
     @property
     def train_files(self) -> Files:
@@ -355,9 +333,7 @@ def _build_section(kind: Any, tree: _Tree, keys: tuple[str, ...]) -> Any:
     known = {f.name: f for f in fields(kind)}
     for name, below in tree.value.items():
         if name not in known:
-            raise RecipeError(
-                f"{below.where}: there is no key {_dotted(keys, name)}; {_suggest(keys, name, known)}."
-            )
+            raise RecipeError(f"{below.where}: there is no key {_dotted(keys, name)}; {_suggest(keys, name, known)}.")
     hints = get_type_hints(kind)
     values = {}
     for name, declared in known.items():
@@ -449,12 +425,8 @@ def _check_combinations(recipe: Recipe, tree: _Tree) -> None:
     jsonl = any(file.is_jsonl for file in data.train)
     baseline = objective != "xl-editor"
 
-    refuse(
-        baseline and styles, "data.train", f"objective {objective} knows no styles; give data.train as a list"
-    )
-    refuse(
-        baseline and recipe.classifier, "classifier", f"objective {objective} has no classifier; leave it out"
-    )
+    refuse(baseline and styles, "data.train", f"objective {objective} knows no styles; give data.train as a list")
+    refuse(baseline and recipe.classifier, "classifier", f"objective {objective} has no classifier; leave it out")
     refuse(
         baseline and sampling.style_dropout,
         "sampling.style_dropout",
@@ -471,9 +443,7 @@ def _check_combinations(recipe: Recipe, tree: _Tree) -> None:
         "objective l2r has no END to predict in an empty interval, so sampling.empty_rate must be 0",
     )
     unlabelled = not styles and not jsonl
-    refuse(
-        unlabelled and recipe.classifier, "classifier", "a classifier needs styles, and data.train names none"
-    )
+    refuse(unlabelled and recipe.classifier, "classifier", "a classifier needs styles, and data.train names none")
     refuse(
         unlabelled and sampling.style_dropout,
         "sampling.style_dropout",
@@ -493,18 +463,12 @@ def _check_combinations(recipe: Recipe, tree: _Tree) -> None:
         f"data.window {data.window} needs articles (JSONL with sents), not plain text: {plain}",
     )
 
-    refuse(
-        model.init and objective == "seq2seq", "model.init", "objective seq2seq cannot start from model.init"
-    )
-    refuse(
-        model.init and vocabulary, "vocabulary", "model.init brings its own vocabulary; leave vocabulary out"
-    )
+    refuse(model.init and objective == "seq2seq", "model.init", "objective seq2seq cannot start from model.init")
+    refuse(model.init and vocabulary, "vocabulary", "model.init brings its own vocabulary; leave vocabulary out")
     refuse(not model.init and not vocabulary, "", "a vocabulary (or model.init) is missing")
     for size in ("n_layer", "n_head", "d_model", "d_inner"):
         given = tree.at("model", size) is not tree.at("model")
-        refuse(
-            model.init and given, f"model.{size}", f"model.init brings its own sizes; leave model.{size} out"
-        )
+        refuse(model.init and given, f"model.{size}", f"model.init brings its own sizes; leave model.{size} out")
     if model.init and model.init.startswith((".", "/", "~")):
         there = Path(model.init).expanduser().is_dir()
         refuse(not there, "model.init", f"model.init names {model.init}, which is not a directory")
@@ -528,9 +492,7 @@ def _check_combinations(recipe: Recipe, tree: _Tree) -> None:
 
     durations = [name for name in _ONE_OF if getattr(optim, name) is not None]
     refuse(not durations, "optim", "one of optim.steps, optim.epochs and optim.minutes is missing")
-    refuse(
-        len(durations) > 1, f"optim.{durations[-1]}", f"choose one of optim.{' and optim.'.join(durations)}"
-    )
+    refuse(len(durations) > 1, f"optim.{durations[-1]}", f"choose one of optim.{' and optim.'.join(durations)}")
     refuse(
         optim.tokens_per_step % optim.tokens_per_batch,
         "optim.tokens_per_batch",
@@ -551,11 +513,7 @@ def _check_combinations(recipe: Recipe, tree: _Tree) -> None:
 
 def _to_plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, Source | type):
-        return {
-            f.name: _to_plain(getattr(value, f.name))
-            for f in fields(value)
-            if getattr(value, f.name) != f.default
-        }
+        return {f.name: _to_plain(getattr(value, f.name)) for f in fields(value) if getattr(value, f.name) != f.default}
     if isinstance(value, tuple) and all(isinstance(item, Source) for item in value):
         if value[0].style is None:
             return [str(file.path) for file in value]

@@ -1,8 +1,8 @@
 """`xl-editor train`: a recipe → a model directory that `Editor.from_pretrained` loads.
 
-    OUTPUT/    config.json  model.safetensors  tokenizer.json    the best model so far, usable at any moment
-               README.md  learning-curve.png  recipe.yaml        what it is and how it was made
-               log.jsonl  run.json  checkpoints/                 what resuming needs
+OUTPUT/    config.json  model.safetensors  tokenizer.json    the best model so far, usable at any moment
+README.md  learning-curve.png  recipe.yaml        what it is and how it was made
+log.jsonl  run.json  checkpoints/                 what resuming needs
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def new_model(recipe: Recipe, tokenizer: Tokenizer, ids: SpecialIds, context: Co
 
 
 def new_transformer(recipe: Recipe, tokenizer: Tokenizer, ids: SpecialIds) -> MarianMTModel:
-    """Vaswani et al.'s architecture (sinusoidal, post-norm) at the recipe's size: Marian's, as `transformers` has it."""
+    """Vaswani et al.'s architecture (sinusoidal, post-norm) at the recipe's size, as Marian has it."""
     m = recipe.model
     dropout = 0.1 if m.dropout is None else m.dropout
     config = MarianConfig(

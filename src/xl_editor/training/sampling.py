@@ -20,17 +20,13 @@ Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Offsets = NDArray[np.int32]  # positions within a sequence
 
-UNITS_AT_ONCE = (
-    1 << 22
-)  # tokens whose word boundaries are looked at together: bounds the memory, not the result
+UNITS_AT_ONCE = 1 << 22  # tokens whose word boundaries are looked at together: bounds the memory, not the result
 
 
 def random_bits(examples: Ints, choice: str, *, seed: int, epoch: int) -> NDArray[np.uint64]:
     """64 random bits for each example: splitmix64, entered at a point that depends on everything else."""
     key = blake2b(f"{seed} {epoch} {choice}".encode(), digest_size=8).digest()
-    bits: NDArray[np.uint64] = examples.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.frombuffer(
-        key, "<u8"
-    )
+    bits: NDArray[np.uint64] = examples.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.frombuffer(key, "<u8")
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     bits ^= bits >> np.uint64(31)
@@ -167,9 +163,7 @@ def sample_slots(
         parts.append(Slots(words.to_tokens(in_words.starts), words.to_tokens(in_words.ends), in_words.counts))
     columns = ((p.starts, p.ends, p.counts) for p in parts)
     if not parts:
-        return Slots(
-            np.zeros((0, max_slots), np.int32), np.zeros((0, max_slots), np.int32), np.zeros(0, np.int32)
-        )
+        return Slots(np.zeros((0, max_slots), np.int32), np.zeros((0, max_slots), np.int32), np.zeros(0, np.int32))
     all_starts, all_ends, counts = (np.concatenate(column) for column in zip(*columns, strict=True))
     return Slots(all_starts, all_ends, counts)
 
@@ -178,9 +172,7 @@ def sample_slots(
 class _Words:
     """Where the words of N sequences begin."""
 
-    beginnings: (
-        Ints  # of all words of all sequences, relative to their own sequence, one sequence after the other
-    )
+    beginnings: Ints  # of all words of all sequences, relative to their own sequence, one sequence after the other
     counts: Ints  # (N,) words of each sequence
     lengths: Ints  # (N,) tokens of each sequence
 

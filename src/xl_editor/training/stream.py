@@ -73,9 +73,7 @@ class MicroBatches(Dataset[Batch]):
         epoch = bisect_right(self._first_of_epoch, item) - 1
         plan = self.plan(epoch)
         chosen = plan.batches[item - self._first_of_epoch[epoch]]
-        classified = carries_classifier(
-            item // self.settings.batches_per_step, self.settings.classifier_share
-        )
+        classified = carries_classifier(item // self.settings.batches_per_step, self.settings.classifier_share)
         return self.objective.collate(self._examples(plan, chosen, with_labels=classified))
 
     def evaluation_batches(self, most_sequences: int) -> Iterator[Batch]:

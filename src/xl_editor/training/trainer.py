@@ -26,7 +26,7 @@ LOG_FILE = "log.jsonl"
 KEPT_CHECKPOINTS = 2
 
 
-class InsertionTrainer(Trainer):  # type: ignore[misc]
+class InsertionTrainer(Trainer):
     """Trains an `Objective` on `MicroBatches`; keeps the best model so far in the output directory."""
 
     def __init__(
@@ -117,17 +117,15 @@ class InsertionTrainer(Trainer):  # type: ignore[misc]
         self.accelerator.wait_for_everyone()
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        directory = Path(output_dir or self.args.output_dir)
+        directory = Path(output_dir or self.output)
         directory.mkdir(parents=True, exist_ok=True)
         self.accelerator.unwrap_model(self.model).save(directory)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        self.accelerator.unwrap_model(self.model if model is None else model).load(
-            Path(resume_from_checkpoint)
-        )
+        self.accelerator.unwrap_model(self.model if model is None else model).load(Path(resume_from_checkpoint))
 
 
-class SaveByTheClock(TrainerCallback):  # type: ignore[misc]
+class SaveByTheClock(TrainerCallback):
     """A checkpoint every so many minutes, and one before a run that is told to stop (Ctrl-C, SIGTERM) stops."""
 
     def __init__(self, minutes: float) -> None:
@@ -151,7 +149,7 @@ class SaveByTheClock(TrainerCallback):  # type: ignore[misc]
             self.last = time.monotonic()
 
 
-class LogToFile(TrainerCallback):  # type: ignore[misc]
+class LogToFile(TrainerCallback):
     """One JSON object a line. What was logged after the checkpoint that a run resumes from is taken back."""
 
     def __init__(self, output: Path) -> None:
@@ -175,7 +173,7 @@ class LogToFile(TrainerCallback):  # type: ignore[misc]
                 file.write(json.dumps({"step": state.global_step, **logs}) + "\n")
 
 
-class ShowProgress(TrainerCallback):  # type: ignore[misc]
+class ShowProgress(TrainerCallback):
     """A live bar on a terminal; elsewhere a line a minute."""
 
     SECONDS_BETWEEN_LINES = 60

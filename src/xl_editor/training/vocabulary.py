@@ -30,9 +30,7 @@ STYLE_PREFIX, STYLE_SUFFIX = "<style:", ">"
 SPACE_MARKS = ("Ġ", "▁")
 # What begins a word without a space before it: then slots before a full stop or an "'s" are trained, too.
 CLOSING_MARKS = frozenset('.,;:!?%)]}…"”»')
-CLITICS = frozenset(
-    apostrophe + clitic for apostrophe in "'’" for clitic in ("s", "m", "re", "ve", "ll", "d")
-)
+CLITICS = frozenset(apostrophe + clitic for apostrophe in "'’" for clitic in ("s", "m", "re", "ve", "ll", "d"))
 
 
 # Entries that a vocabulary of pieces has at the least, beside special tokens: every byte, for byte-level BPE.
@@ -73,9 +71,7 @@ def train_tokenizer(
     elif size is None:
         raise VocabularyError(f"A {kind} vocabulary needs a size.")
     elif size < len(special) + MIN_LEARNT[kind]:
-        raise VocabularyError(
-            f"A {kind} vocabulary needs a size of at least {len(special) + MIN_LEARNT[kind]}."
-        )
+        raise VocabularyError(f"A {kind} vocabulary needs a size of at least {len(special) + MIN_LEARNT[kind]}.")
     else:
         tokenizer, trainer = (_byte_level_bpe if kind == "bpe" else _unigram)(special, size)
     tokenizer.train_from_iterator(_without_special_tokens(texts, special), trainer)
@@ -100,9 +96,7 @@ def _word_level(special: list[str], size: int | None, min_count: int) -> tuple[T
 def _byte_level_bpe(special: list[str], size: int) -> tuple[Tokenizer, trainers.Trainer]:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    tokenizer.post_processor = processors.ByteLevel(
-        trim_offsets=True
-    )  # offsets without the space before a word
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=True)  # offsets without the space before a word
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=size,
@@ -117,9 +111,7 @@ def _unigram(special: list[str], size: int) -> tuple[Tokenizer, trainers.Trainer
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
-    trainer = trainers.UnigramTrainer(
-        vocab_size=size, special_tokens=special, unk_token=UNK, show_progress=False
-    )
+    trainer = trainers.UnigramTrainer(vocab_size=size, special_tokens=special, unk_token=UNK, show_progress=False)
     return tokenizer, trainer
 
 
