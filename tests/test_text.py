@@ -15,7 +15,7 @@ from xl_editor.text import Applied, Codec, TextFormat, split_blanks
 
 SPECIAL = ["<unk>", "<sep>", "<cls>", "<end>", "<mask>", "<style:positive>"]
 YELP = TextFormat(lowercase=True, tokenise=True, number="_num_")
-AMAZON = TextFormat(lowercase=True, tokenise=True, number="num_num", dropped="'’\"-()&")
+AMAZON = TextFormat(lowercase=True, tokenise=True, number="num_num", dropped="'\"-()&")
 NATURAL = TextFormat()
 
 # In the Treebank's form; the tokenizers are trained on these, and each word is in the word-level vocabulary.
@@ -194,6 +194,7 @@ def test_a_literal_control_token_keeps_its_characters(name: str, typed: str) -> 
         ("yelp", "the place. was n't good . dr. no , w/ a+", "the place. was n't good . dr. no , w/ a+"),
         ("amazon", 'I won\'t buy a "well-made" (new) one.', "i won t buy a well made new one ."),
         ("amazon", "She's 12! -", "she s num_num !"),
+        ("amazon", "It’s ‘good’!", "it s good !"),
         ("bpe", " The  food wasn't\ngood! ", "The food wasn't good!"),
     ],
 )  # fmt: skip

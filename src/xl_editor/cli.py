@@ -154,6 +154,32 @@ def classify(texts: Texts = None, model: Model = None, as_json: Json = False) ->
 
 
 @app.command()
+def transfer(
+    to: Annotated[str, typer.Option(help="The style to revise into.")],
+    texts: Texts = None,
+    model: Model = None,
+    source: Annotated[str | None, typer.Option("--from", help="The source style; guessed by default.")] = None,
+    preset: Annotated[str, typer.Option(help="default (whole words) or paper (the published method).")] = "default",
+    threshold: Annotated[float | None, typer.Option(help="What log f must reach for an edit.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Most edits of a sentence.")] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="A word that is never edited; may be repeated.")] = None,
+    trace: Annotated[bool, typer.Option("--trace", help="Show every edit, not only the result.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Revise a text into another style, edit by edit (Algorithm 1 of the paper).
+
+    xl-editor transfer "the food was bland and over priced ." --to positive --trace
+    """
+    editor = _load(model, of_styles=True)
+
+    def ask(text: str) -> list[Any]:
+        found = editor.transfer(text, to, source, preset, max_steps, threshold, keep or ())
+        return [found if trace or as_json else _Plain(found.text)]
+
+    _answer(texts, as_json, None, ask, alone=True)
+
+
+@app.command()
 def models(as_json: Json = False) -> None:
     """List the bundled models."""
     from xl_editor.editor import bundled_models
@@ -192,6 +218,14 @@ def train(
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
+class _Plain:
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def render(self) -> str:
+        return self.text
+
+
 class _Styles:
     def __init__(self, probabilities: dict[str, float]) -> None:
         self.probabilities = probabilities
@@ -217,8 +251,18 @@ def _load(model: str | None, *, of_styles: bool = False) -> Editor:
     return Editor.from_pretrained(model)
 
 
-def _answer(texts: list[str] | None, as_json: bool, plural: str | None, ask: Callable[[str], list[Any]]) -> None:
-    """Answer for each text; several texts go on after one that cannot be answered."""
+def _answer(
+    texts: list[str] | None,
+    as_json: bool,
+    plural: str | None,
+    ask: Callable[[str], list[Any]],
+    *,
+    alone: bool = False,
+) -> None:
+    """Answer for each text; several texts go on after one that cannot be answered.
+
+    Several texts are printed above their answers, unless an answer can stand `alone`.
+    """
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
@@ -233,7 +277,7 @@ def _answer(texts: list[str] | None, as_json: bool, plural: str | None, ask: Cal
             failed = True
             _print_failure(text, error, as_json)
             continue
-        _print(console, text, answers, as_json, plural, many)
+        _print(console, text, answers, as_json, plural, many and not alone)
     if failed:
         raise typer.Exit(EXIT_SOME_FAILED)
 
@@ -242,7 +286,7 @@ def _print(console: Console, text: str, answers: list[Any], as_json: bool, plura
     if as_json:
         found = [answer.to_dict() for answer in answers]
         body = {plural: found} if plural else found[0]
-        print(json.dumps({"text": text, **body}, ensure_ascii=False), flush=True)
+        print(json.dumps({**({} if "text" in body else {"text": text}), **body}, ensure_ascii=False), flush=True)
         return
     if many:
         console.print(text, style="bold", markup=False)

@@ -7,26 +7,32 @@ threads: it keeps no state between calls, and a lock lets one of them at a time 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
 import torch
+from rich.progress import track
 
 from xl_editor import operations
 from xl_editor.context import ContextFormat
-from xl_editor.edits import Deletion, Edit, Filling, Score, Slot
-from xl_editor.engine import Context, Decoding, Engine, Insertion
+from xl_editor.edits import Deletion, Edit, Filling, Score, Slot, Trace
+from xl_editor.engine import Context, Decoding, Engine, Ids, Insertion
 from xl_editor.model import ModelError, XLEditorModel, find_directory
 from xl_editor.sentences import split_sentences
 from xl_editor.text import BLANK, Codec, EncodedText, TextFormat, split_blanks
+from xl_editor.transfer import Preset, Revision, Step, Task, tokens_as_units, transfer
 
 BUNDLED = Path(__file__).parent / "models"
 TOKENIZER_FILE = "tokenizer.json"
 MAX_TOKENS = 512  # of a text
 MAX_SPAN_WORDS = 4  # of what `delete(unit="span")` considers
 SHOWN_CHARACTERS = 30  # of the text on either side of a slot
+
+TEXTS_AT_ONCE = 256  # that advance together in a transfer
+PRESETS = ("default", "paper")
 
 Unit = Literal["word", "span", "sentence"]
 
@@ -127,14 +133,10 @@ class Editor:
         pieces = split_blanks(text)
         if len(pieces) < 2:
             raise EditorError(f"text must contain a blank, written {BLANK}.")
-        whole, gaps = "", []
-        for index, piece in enumerate(pieces):
-            if index:
-                # A blank takes its own white space with it; what remains is written as if it had never been there.
-                whole = _joined(whole.rstrip(" "), piece.lstrip(" "))
-                gaps.append(len(whole) - len(piece.lstrip(" ")))
-            else:
-                whole = piece
+        whole, gaps = pieces[0], []
+        for piece in pieces[1:]:
+            whole, gap = _without_blank(whole, piece)
+            gaps.append(gap)
         encoded = self._encode(whole, may_be_empty=True)
         slots = [encoded.slot_at(gap) for gap in gaps]
         bounds = [0, *slots, len(encoded.ids)]
@@ -209,6 +211,58 @@ class Editor:
             )
         return deletions
 
+    def transfer(
+        self,
+        text: str,
+        to: str,
+        source: str | None = None,
+        preset: str = "default",
+        max_steps: int | None = None,
+        threshold: float | None = None,
+        keep: Sequence[str] = (),
+    ) -> Trace:
+        """Revise a text into another style, step by step (Algorithm 1); sentence by sentence if there are several.
+
+        Args:
+            text: the user's, or another system's output.
+            to: the target style.
+            source: the source style; by default the most probable one other than the target, for each sentence.
+            preset: "paper" (the published method, token by token) or "default" (whole words).
+            max_steps: of each sentence; the preset's by default.
+            threshold: what log f must reach for an edit; the preset's by default.
+            keep: words that are never edited.
+        """
+        return self.transfer_all([text], to, source, preset, max_steps, threshold, keep)[0]
+
+    def transfer_all(
+        self,
+        texts: Sequence[str],
+        to: str,
+        source: str | None = None,
+        preset: str = "default",
+        max_steps: int | None = None,
+        threshold: float | None = None,
+        keep: Sequence[str] = (),
+        progress: bool = False,
+    ) -> list[Trace]:
+        """`transfer` for many texts, which advance together; the results are the same as one by one."""
+        settings, units_of = self._preset(preset, max_steps, threshold)
+        self._check_transfer(to, source)
+        traces = []
+        for first in track(range(0, len(texts), TEXTS_AT_ONCE), disable=not progress, description="transfer"):
+            some = [_Sentences(self, text) for text in texts[first : first + TEXTS_AT_ONCE]]
+            sentences = [encoded for text in some for encoded in text.encoded]
+            with self._lock:
+                styles = self.engine.classify([encoded.ids for encoded in sentences])
+                tasks = []
+                for encoded, found in zip(sentences, styles, strict=True):
+                    others = {style: p for style, p in found.items() if style != to}
+                    guessed = max(others, key=lambda style: others[style])
+                    tasks.append(Task(encoded.ids, source or guessed, _kept_tokens(encoded, keep)))
+                revisions = iter(transfer(self.engine, tasks, to, settings, units_of))
+                traces += [text.trace([next(revisions) for _ in text.encoded]) for text in some]
+        return traces
+
     def classify(self, text: str) -> dict[str, float]:
         """p(style | text) for each style of the model."""
         if not self.styles:
@@ -245,11 +299,124 @@ class Editor:
             logprob=logprob,
         )
 
+    def _preset(
+        self, name: str, max_steps: int | None, threshold: float | None
+    ) -> tuple[Preset, Callable[[Ids], Sequence[tuple[int, int]]]]:
+        if name not in PRESETS:
+            raise EditorError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}.")
+        preset = Preset.from_dict(self.model.config.editor.get("presets", {}).get(name, {}))
+        if max_steps is not None:
+            _check_at_least("max_steps", max_steps, 0)
+            preset = replace(preset, max_steps=max_steps)
+        if threshold is not None:
+            preset = replace(preset, threshold=threshold)
+        return preset, tokens_as_units if name == "paper" else self._words_as_units
+
+    def _words_as_units(self, ids: Ids) -> Sequence[tuple[int, int]]:
+        encoded = self.codec.encode(self.codec.decode(ids))
+        if encoded.ids != ids:  # an unknown word, or pieces that no text is cut into: then every token by itself
+            return tokens_as_units(ids)
+        return [(word.first, word.last) for word in encoded.words]
+
+    def _check_transfer(self, to: str, source: str | None) -> None:
+        if len(self.styles) < 2:
+            raise EditorError("This model has no styles to transfer between.")
+        for argument, style in (("to", to), ("source", source)):
+            if (style is not None or argument == "to") and style not in self.styles:
+                raise EditorError(f"{argument} must be one of {', '.join(self.styles)}, got {style!r}.")
+        if to == source:
+            raise EditorError(f"source must differ from to, got {to!r} for both.")
+
     def _check_style(self, style: str | None) -> None:
         try:
             self.engine.format.right_end(style)
         except ValueError as error:
             raise EditorError(str(error)) from None
+
+
+class _Sentences:
+    """A text as its sentences, each of which is transferred by itself."""
+
+    def __init__(self, editor: Editor, text: str) -> None:
+        self.editor = editor
+        self.whole = editor._encode(text)
+        self.spans = split_sentences(text)
+        self.encoded = [editor.codec.encode(text[start:end]) for start, end in self.spans]
+
+    def trace(self, revisions: list[Revision]) -> Trace:
+        """All steps, as edits of the whole text."""
+        text = self.whole.text
+        now, edits, moved = text, [], 0
+        for (start, end), encoded, revision in zip(self.spans, self.encoded, revisions, strict=True):
+            left, right = now[: start + moved], text[end:]
+            history = _History(self.editor.codec, encoded)
+            for step in revision.steps:
+                after = left + history.apply(step) + right
+                edits.append(_difference(now, after, step))
+                now = after
+            moved = len(now) - len(text)
+        stopped = "; ".join(dict.fromkeys(revision.stopped for revision in revisions))
+        before, after_styles = self.editor.engine.classify([self.whole.ids, self.editor.codec.encode(now).ids])
+        return Trace(text, now, tuple(edits), stopped, before, after_styles)
+
+
+class _History:
+    """A sentence as it changes: which of the user's tokens are still there, and what stands in place of the others."""
+
+    def __init__(self, codec: Codec, encoded: EncodedText) -> None:
+        self.codec = codec
+        self.encoded = encoded
+        self.items: list[tuple[int | None, int]] = list(enumerate(encoded.ids))  # (index in the user's text, id)
+
+    def apply(self, step: Step) -> str:
+        self.items[step.start : step.end] = [(None, token) for token in step.inserted]
+        edits: list[tuple[int, int, list[int]]] = []
+        done, new = 0, []
+        for index, token in [*self.items, (len(self.encoded.ids), -1)]:
+            if index is None:
+                new.append(token)
+                continue
+            if new or index > done:
+                edits.append((done, index, new))
+            done, new = index + 1, []
+        return self.codec.apply(self.encoded, edits).text
+
+
+def _difference(before: str, after: str, step: Step) -> Edit:
+    """A step as an edit of the text: whole words, from the first that differs to the last."""
+    start = _n_common(before, after)
+    while start > 0 and not before[start - 1].isspace():
+        start -= 1
+    tail = _n_common(before[start:][::-1], after[start:][::-1])
+    while tail > 0 and not before[len(before) - tail].isspace():
+        tail -= 1
+    removed, inserted = (text[start : len(text) - tail].strip() for text in (before, after))
+    at, new_at = before.find(removed, start), after.find(inserted, start)
+    return Edit(
+        operation="delete" if not inserted else "replace" if removed else "insert",
+        start=at,
+        end=at + len(removed),
+        removed=removed,
+        inserted=inserted,
+        text=after,
+        span=(new_at, new_at + len(inserted)),
+        log_odds=step.log_f if step.log_f is not None else 0.0,
+        logprob=step.logprob,
+        style_before=step.style_before,
+        style_after=step.style_after,
+    )
+
+
+def _n_common(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _kept_tokens(encoded: EncodedText, keep: Sequence[str]) -> frozenset[int]:
+    wanted = {word.lower() for word in keep}
+    words = [w for w in encoded.words if encoded.text[w.start : w.end].lower() in wanted]
+    return frozenset(token for word in words for token in range(word.first, word.last))
 
 
 def bundled_models() -> dict[str, Path]:
@@ -275,6 +442,14 @@ def _joined(left: str, right: str) -> str:
         return left + right
     attached = right[0] in ",.;:!?)]}%'’" or left[-1] in "([{$" or right.startswith("n't")
     return left + right if attached else f"{left} {right}"
+
+
+def _without_blank(left: str, right: str) -> tuple[str, int]:
+    """The text around a blank as if it had never been there, and where it was: "was [_]." is "was."."""
+    spaced = left[-1:].isspace() and right[:1].isspace()  # on both sides, as in "was [_] ."
+    left, right = left.rstrip(" "), right.lstrip(" ")
+    whole = f"{left} {right}" if spaced and left and right else _joined(left, right)
+    return whole, len(whole) - len(right)
 
 
 def _find_span(text: str, span: tuple[int, int] | str) -> tuple[int, int]:

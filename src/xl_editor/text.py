@@ -335,8 +335,8 @@ class Codec:
         if not isinstance(tokenizer.model, WordLevel):
             self._marker = next((m for m in "▁Ġ" if tokenizer.token_to_id(m) is not None), None)
         self._marker_id = tokenizer.token_to_id(self._marker) if self._marker else None
-        self._dropped = {ord(character): " " for character in format.dropped}
         self._clitics = "'" not in format.dropped
+        self._dropped = {ord(c): " " for c in format.dropped + ("" if self._clitics else "’‘")}
 
     @classmethod
     def from_file(cls, path: str | PathLike[str], format: TextFormat) -> "Codec":

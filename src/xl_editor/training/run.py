@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import PartialState
 from rich.console import Console
 from tokenizers import Tokenizer
 from transformers import MarianConfig, MarianMTModel, TrainingArguments, set_seed
@@ -29,11 +30,13 @@ from xl_editor.training.objectives import InsertionObjective, Seq2SeqObjective
 from xl_editor.training.recipe import Recipe, RecipeError
 from xl_editor.training.stream import EVALUATION, MicroBatches, StreamSettings
 from xl_editor.training.trainer import (
+    CHECKPOINTS,
     InsertionTrainer,
     LogToFile,
     SaveByTheClock,
     ShowProgress,
     find_checkpoints,
+    write_whole,
 )
 from xl_editor.training.vocabulary import TOKENIZER_FILE, SpecialIds, pretrained_tokenizer, special_ids
 
@@ -58,30 +61,36 @@ class RunFacts:
 
 def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Console | None = None) -> bool:
     """Train, from the start or from the last checkpoint. False if it was interrupted before its end."""
-    console = console or Console(stderr=True)
-    checkpoints = find_checkpoints(output)
-    if resume and not checkpoints and not (output / RUN_FILE).is_file():
-        raise RunError(f"{output} holds no run to resume; leave out --resume to start one.")
-    if not resume and ((output / RUN_FILE).exists() or (output / CONFIG_FILE).exists()):
-        raise RunError(f"{output} already holds a run or a model; continue it with --resume, or choose another output.")
+    processes = PartialState(cpu=not torch.cuda.is_available())
+    console = console or Console(stderr=True, quiet=not processes.is_main_process)
+    if processes.is_main_process:
+        check_output(output, resume=resume)
+        check_shares(recipe, processes.num_processes)
 
     prepare_process(recipe.optim.threads)
-    set_seed(recipe.optim.seed)
-    output.mkdir(parents=True, exist_ok=True)
-    tokenizer, corpus, development = load_data(recipe, console)
-    objective = make_objective(recipe, tokenizer)
-    settings = stream_settings(recipe)
-    facts = load_facts(recipe, output, objective, corpus, settings, console)
-    stream = MicroBatches(corpus, objective, settings, facts.n_steps)
-    evaluated = MicroBatches(development, objective, settings, 0)
+    # Of many processes one makes the caches and settles the facts; the others wait, and find them.
+    with processes.main_process_first():
+        set_seed(recipe.optim.seed)
+        output.mkdir(parents=True, exist_ok=True)
+        tokenizer, corpus, development = load_data(recipe, console)
+        objective = make_objective(recipe, tokenizer, corpus.style_names)
+        settings = stream_settings(recipe)
+        stream = MicroBatches(corpus, objective, settings)
+        evaluated = MicroBatches(development, objective, settings)
+        for name, plan in (("training", stream.plan(0)), ("development", evaluated.plan(EVALUATION))):
+            if not len(plan.sequences):
+                raise RunError(f"The {name} text holds no sequence of two tokens or more.")
+        facts = load_facts(recipe, output, objective, stream, console)
+    stream.n_steps = facts.n_steps
     console.print(
         f"{facts.n_steps:,} steps of {recipe.optim.tokens_per_step:,} rows; an epoch is "
         f"{stream.plan(0).batches.n_steps:,} steps, {stream.plan(0).batches.padding_share:.1%} padding; "
         f"{len(evaluated.plan(EVALUATION).sequences):,} development sequences",
         highlight=False,
     )
-    tokenizer.save(str(output / TOKENIZER_FILE))
-    (output / RECIPE_FILE).write_text(recipe.to_yaml(), encoding="utf-8")
+    if processes.is_main_process:
+        write_whole(output / TOKENIZER_FILE, tokenizer.to_str(pretty=True))
+        write_whole(output / RECIPE_FILE, recipe.to_yaml())
 
     trainer = InsertionTrainer(
         model=objective,
@@ -93,9 +102,10 @@ def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Consol
     )
     clock = SaveByTheClock(recipe.optim.save_every_minutes)
     trainer.add_callback(clock)
-    trainer.add_callback(LogToFile(output))
+    trainer.add_callback(LogToFile(trainer))
     if trainer.is_world_process_zero():
         trainer.add_callback(ShowProgress(trainer, console))
+    checkpoints = find_checkpoints(output)
     trainer.train(resume_from_checkpoint=str(checkpoints[-1]) if checkpoints else None)
     if clock.interrupted:
         console.print(f"Stopped at step {trainer.state.global_step:,}; the same command with --resume goes on.")
@@ -103,6 +113,23 @@ def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Consol
     if trainer.is_world_process_zero():
         write_card(recipe, output, corpus.counts, trainer.state.global_step)
     return True
+
+
+def check_output(output: Path, *, resume: bool) -> None:
+    """Refuse to resume nothing, and to write over something."""
+    held = [name for name in (RUN_FILE, CHECKPOINTS, CONFIG_FILE) if (output / name).exists()]
+    if resume and RUN_FILE not in held:
+        raise RunError(f"{output} holds no run to resume; leave out --resume to start one.")
+    if held and not resume:
+        raise RunError(f"{output} already holds a run or a model; continue it with --resume, or choose another output.")
+
+
+def check_shares(recipe: Recipe, n_processes: int) -> None:
+    if recipe.batches_per_step % n_processes:
+        raise RecipeError(
+            f"optim.tokens_per_step / optim.tokens_per_batch = {recipe.batches_per_step} batches a step cannot be "
+            f"shared by {n_processes} processes; choose a multiple."
+        )
 
 
 def prepare_process(threads: int | None) -> None:
@@ -121,6 +148,8 @@ def load_data(recipe: Recipe, console: Console) -> tuple[Tokenizer, Corpus, Corp
     """The tokenizer and the tokenised corpora, made now or taken from the cache."""
     files, skip = recipe.train_files, recipe.skip_bad_lines
     styles = find_styles(files, skip_bad_lines=skip)
+    if recipe.classifier and len(styles) < 2:  # of JSONL files this is not known before they are read
+        raise RunError(f"A classifier needs at least two styles, and data.train has {len(styles)}; leave it out.")
     with console.status("reading the training text") as status:
 
         def progress(done: int, of: int) -> None:
@@ -134,11 +163,13 @@ def load_data(recipe: Recipe, console: Console) -> tuple[Tokenizer, Corpus, Corp
             tokenizer = load_tokenizer(
                 files, v.kind, size=v.size, min_count=v.min_count, styles=styles, skip_bad_lines=skip, progress=progress
             )
-        corpus = load_corpus(files, tokenizer, style_names=styles, skip_bad_lines=skip, progress=progress)
+        # The classifier's labels are the model's styles, and a model to start from may know more than this corpus.
+        style_names = tuple(special_ids(tokenizer).styles) if styles else ()
+        corpus = load_corpus(files, tokenizer, style_names=style_names, skip_bad_lines=skip, progress=progress)
         if recipe.dev_files is None:
             corpus, development = corpus.hold_out()
         else:
-            development = load_corpus(recipe.dev_files, tokenizer, style_names=styles, skip_bad_lines=skip)
+            development = load_corpus(recipe.dev_files, tokenizer, style_names=style_names, skip_bad_lines=skip)
     counts = corpus.counts
     console.print(
         f"{counts.n_sentences:,} sentences, {counts.n_tokens:,} tokens ({counts.n_unknown / counts.n_tokens:.2%} "
@@ -151,7 +182,9 @@ def load_data(recipe: Recipe, console: Console) -> tuple[Tokenizer, Corpus, Corp
     return tokenizer, corpus, development
 
 
-def make_objective(recipe: Recipe, tokenizer: Tokenizer) -> InsertionObjective | Seq2SeqObjective:
+def make_objective(
+    recipe: Recipe, tokenizer: Tokenizer, style_names: tuple[str, ...]
+) -> InsertionObjective | Seq2SeqObjective:
     """A new model, or the one that the recipe starts from, and what it is trained for."""
     ids = special_ids(tokenizer)
     xlnet = recipe.model.init is not None and is_foreign(recipe.model.init)
@@ -161,7 +194,7 @@ def make_objective(recipe: Recipe, tokenizer: Tokenizer) -> InsertionObjective |
         unk=ids.unk,
         mask=ids.mask,
         styles=ids.styles,
-        style_optional=recipe.sampling.style_dropout > 0 or not ids.styles,
+        style_optional=recipe.sampling.style_dropout > 0 or not style_names,
         xlnet=xlnet,
     )
     if recipe.objective == "seq2seq":
@@ -262,8 +295,7 @@ def load_facts(
     recipe: Recipe,
     output: Path,
     objective: InsertionObjective | Seq2SeqObjective,
-    corpus: Corpus,
-    settings: StreamSettings,
+    stream: MicroBatches,
     console: Console,
 ) -> RunFacts:
     """How many steps the run has: settled when it begins, and the same ever after."""
@@ -276,23 +308,20 @@ def load_facts(
     if recipe.optim.steps is not None:
         n_steps = recipe.optim.steps
     elif recipe.optim.epochs is not None:
-        batches = MicroBatches(corpus, objective, settings, 0).plan(0).batches
-        n_steps = max(1, round(recipe.optim.epochs * batches.n_steps))
+        n_steps = max(1, round(recipe.optim.epochs * stream.plan(0).batches.n_steps))
     else:
         assert recipe.optim.minutes is not None  # a recipe has one of the three
         with console.status("measuring the speed"):
-            seconds = seconds_a_step(objective, MicroBatches(corpus, objective, settings, TIMED_STEPS))
+            seconds = seconds_a_step(objective, stream)
         n_steps = max(1, int(60 * recipe.optim.minutes / seconds))
     facts = RunFacts(json.loads(json.dumps(recipe.to_dict())), n_steps)
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(dataclasses.asdict(facts), indent=2) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    write_whole(path, json.dumps(dataclasses.asdict(facts), indent=2) + "\n")
     return facts
 
 
 def seconds_a_step(objective: InsertionObjective | Seq2SeqObjective, stream: MicroBatches) -> float:
     """The mean time of a few steps on the first batches, without learning from them."""
-    per_step = stream.settings.batches_per_step
+    per_step = max(1, stream.settings.batches_per_step // PartialState().num_processes)
     durations = []
     with torch.random.fork_rng(devices=[]):
         for step in range(TIMED_STEPS):
@@ -307,18 +336,12 @@ def seconds_a_step(objective: InsertionObjective | Seq2SeqObjective, stream: Mic
 
 def training_arguments(recipe: Recipe, output: Path, n_steps: int) -> TrainingArguments:
     o = recipe.optim
-    n_processes = int(os.environ.get("WORLD_SIZE", 1))
-    if recipe.batches_per_step % n_processes:
-        raise RecipeError(
-            f"optim.tokens_per_step / optim.tokens_per_batch = {recipe.batches_per_step} batches a step cannot be "
-            f"shared by {n_processes} processes; choose a multiple."
-        )
     schedules = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}
     return TrainingArguments(
         output_dir=str(output),
         max_steps=n_steps,
         per_device_train_batch_size=1,  # an item of the stream is a batch
-        gradient_accumulation_steps=recipe.batches_per_step // n_processes,
+        gradient_accumulation_steps=recipe.batches_per_step // PartialState().num_processes,
         train_sampling_strategy="sequential",  # the stream is shuffled already
         learning_rate=o.learning_rate,
         warmup_steps=o.warmup if o.warmup >= 1 else int(o.warmup * n_steps),

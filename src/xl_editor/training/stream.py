@@ -55,7 +55,7 @@ class EpochPlan:
 
 
 class MicroBatches(Dataset[Batch]):
-    def __init__(self, corpus: Corpus, objective: Objective, settings: StreamSettings, n_steps: int) -> None:
+    def __init__(self, corpus: Corpus, objective: Objective, settings: StreamSettings, n_steps: int = 0) -> None:
         self.corpus = corpus
         self.objective = objective
         self.settings = settings

@@ -23,6 +23,7 @@ from xl_editor.training.stream import MicroBatches
 CHECKPOINTS = "checkpoints"
 PARTIAL = ".partial"  # where a checkpoint is written before it gets its name
 LOG_FILE = "log.jsonl"
+RUNNING_LOSS_FILE = "running_loss.json"  # of a checkpoint: the loss since the last entry of the log
 KEPT_CHECKPOINTS = 2
 
 
@@ -106,8 +107,11 @@ class InsertionTrainer(Trainer):
             super()._save_checkpoint(model, trial)
         finally:
             self.args.output_dir = str(self.output)
+        running_loss = float(self.accelerator.gather(self._tr_loss).mean())
         self.accelerator.wait_for_everyone()
         if self.is_world_process_zero():
+            running = {"loss": running_loss, "since": self._globalstep_last_logged}
+            (partial / name / RUNNING_LOSS_FILE).write_text(json.dumps(running), encoding="utf-8")
             sync_tree(partial)
             shutil.rmtree(final, ignore_errors=True)
             os.replace(partial / name, final)
@@ -124,41 +128,68 @@ class InsertionTrainer(Trainer):
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         self.accelerator.unwrap_model(self.model if model is None else model).load(Path(resume_from_checkpoint))
 
+    def restore_running_loss(self) -> None:
+        """Let the next entry of the log count from the last one, not from where the run was resumed."""
+        path = self.output / CHECKPOINTS / f"checkpoint-{self.state.global_step}" / RUNNING_LOSS_FILE
+        if path.is_file():
+            running = json.loads(path.read_text(encoding="utf-8"))
+            self._tr_loss += running["loss"]
+            self._globalstep_last_logged = running["since"]
+
 
 class SaveByTheClock(TrainerCallback):
     """A checkpoint every so many minutes, and one before a run that is told to stop (Ctrl-C, SIGTERM) stops."""
 
     def __init__(self, minutes: float) -> None:
         self.seconds = 60 * minutes
-        self.last = time.monotonic()
-        self.interrupted = False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._interrupt)
+        self.told_to_stop = False  # this process
+        self.interrupted = False  # the run: every process knows it after the same step
 
-    def _interrupt(self, number: int, frame: Any) -> None:
-        if self.interrupted:  # asked twice: at once
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self.last = time.monotonic()
+        self.handlers = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        for number, handler in self.handlers.items():
+            signal.signal(number, handler)
+
+    def _stop(self, number: int, frame: Any) -> None:
+        # Asked twice: at once. But a launcher of many processes repeats to each what the terminal told them all.
+        if self.told_to_stop and not torch.distributed.is_initialized():
             raise KeyboardInterrupt
-        self.interrupted = True
+        self.told_to_stop = True
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        is_due = time.monotonic() - self.last > self.seconds
+        self.interrupted, is_due = wanted_by_any([self.told_to_stop, is_due], args.device)
         if self.interrupted:
-            control.should_save = control.should_training_stop = True
-        elif time.monotonic() - self.last > self.seconds or state.global_step == state.max_steps:
+            control.should_training_stop = True
+        if self.interrupted or is_due or state.global_step == state.max_steps:
             control.should_save = True
-        if control.should_save:
             self.last = time.monotonic()
+
+
+def wanted_by_any(wishes: list[bool], device: torch.device) -> list[bool]:
+    """What one process wants, all do: their clocks differ, and a checkpoint is written by all of them together."""
+    if not torch.distributed.is_initialized():
+        return wishes
+    votes = torch.tensor(wishes, dtype=torch.int32, device=device)
+    torch.distributed.all_reduce(votes, torch.distributed.ReduceOp.MAX)
+    return votes.bool().tolist()
 
 
 class LogToFile(TrainerCallback):
     """One JSON object a line. What was logged after the checkpoint that a run resumes from is taken back."""
 
-    def __init__(self, output: Path) -> None:
-        self.path = output / LOG_FILE
+    def __init__(self, trainer: InsertionTrainer) -> None:
+        self.trainer = trainer
+        self.path = trainer.output / LOG_FILE
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self.trainer.restore_running_loss()
         if state.is_world_process_zero:
             kept = [entry for entry in read_log(self.path) if entry["step"] <= state.global_step]
-            self.path.write_text("".join(json.dumps(entry) + "\n" for entry in kept), encoding="utf-8")
+            write_whole(self.path, "".join(json.dumps(entry) + "\n" for entry in kept))
 
     def on_log(
         self,
@@ -251,6 +282,14 @@ def read_log(path: Path) -> list[dict[str, float]]:
         except json.JSONDecodeError:
             break
     return entries
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file, which is there with all its text or as it was before."""
+    partial = path.with_name(f"{PARTIAL}-{path.name}")
+    partial.write_text(text, encoding="utf-8")
+    sync(partial)
+    os.replace(partial, path)
 
 
 def sync_tree(directory: Path) -> None:
