@@ -9,7 +9,15 @@ export OMP_WAIT_POLICY := PASSIVE
 .PHONY: run test test-slow lint bench clean
 
 run: $(VENV)/edit.stamp
-	@$(BIN)/python benchmarks/demo.py
+	@echo "Into the positive style:"
+	@$(BIN)/xl-editor transfer --to positive --trace \
+	  "The waitress was rude and slow. I will not come back!" \
+	  "the food was bland and the prices are way too high ." \
+	  "We waited an hour for a cold pizza."
+	@echo; echo "Into the negative style:"
+	@$(BIN)/xl-editor transfer --to negative --trace \
+	  "The staff is friendly and the pizza is delicious!" \
+	  "i love this place and i will definitely be back ."
 
 test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest

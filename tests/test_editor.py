@@ -178,3 +178,60 @@ def test_threads_share_an_editor(editor):
     for thread in threads:
         thread.join()
     assert found == expected
+
+
+def test_transfer_changes_what_its_edits_say(editor):
+    trace = editor.transfer(TEXT, to="positive", threshold=0.05, max_steps=4)
+    assert trace.source == TEXT
+    before = TEXT
+    for edit in trace.edits:
+        assert before[edit.start : edit.end] == edit.removed
+        assert edit.text[edit.span[0] : edit.span[1]] == edit.inserted
+        outside = (before[: edit.start] + before[edit.end :]).split()
+        assert outside == (edit.text[: edit.span[0]] + edit.text[edit.span[1] :]).split()
+        before = edit.text
+    assert trace.text == before
+    assert trace.edits
+    json.dumps(trace.to_dict())
+
+
+def test_texts_transferred_together_end_as_alone(editor):
+    texts = [TEXT, "the food was great .", "Slow staff.", "i paid 5 dollars , and it 's cold ."] * 2
+    how = {"to": "negative", "threshold": 0.05, "max_steps": 3}
+    assert editor.transfer_all(texts, **how) == [editor.transfer(text, **how) for text in texts]
+
+
+def test_kept_words_stay_and_zero_steps_change_nothing(editor):
+    trace = editor.transfer("the food was great .", to="negative", threshold=-50, max_steps=6, keep=["Food", "great"])
+    assert "food" in trace.text.split()
+    assert "great" in trace.text.split()
+    assert editor.transfer(TEXT, to="negative", threshold=-50, max_steps=0).text == TEXT
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"to": "ironic"}, "to must be one of negative, positive, got 'ironic'"),
+        ({"to": "positive", "source": "ironic"}, "source must be one of negative, positive"),
+        ({"to": "positive", "source": "positive"}, "source must differ from to"),
+        ({"to": "positive", "preset": "wild"}, "preset must be one of default, paper"),
+        ({"to": "positive", "max_steps": -1}, "max_steps must be at least 0"),
+        ({"to": "positive", "text": " "}, "text must not be empty"),
+    ],
+)
+def test_impossible_transfers_are_refused(editor, arguments, message):
+    with pytest.raises(EditorError, match=message):
+        editor.transfer(**{"text": "the food", **arguments})
+
+
+def test_a_model_without_styles_says_so(toy_directory, tmp_path):
+    config = json.loads((toy_directory / "config.json").read_text())
+    config["editor"]["context"]["styles"] = {}
+    for name in ("tokenizer.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((toy_directory / name).read_bytes())
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    plain = Editor.from_pretrained(tmp_path)
+    with pytest.raises(EditorError, match="no styles to transfer between"):
+        plain.transfer("the food", to="positive")
+    with pytest.raises(EditorError, match="no styles: it cannot classify"):
+        plain.classify("the food")

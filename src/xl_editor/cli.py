@@ -30,6 +30,7 @@ app = typer.Typer(
 )
 
 Texts = Annotated[list[str] | None, typer.Argument(help="Texts; '-', or nothing, reads standard input, a line a text.")]
+File = Annotated[Path | None, typer.Option("--file", help="Read the texts from this file instead, a line a text.")]
 Model = Annotated[str | None, typer.Option(help="A bundled model (see `models`), a directory, or a hub id.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 Top = Annotated[int, typer.Option(help="How many answers.")]
@@ -43,18 +44,26 @@ Seed = Annotated[int, typer.Option(help="With --sample: the same seed gives the 
 
 
 @app.command()
-def locate(texts: Texts = None, model: Model = None, top: Top = 5, style: Style = None, as_json: Json = False) -> None:
+def locate(
+    texts: Texts = None,
+    file: File = None,
+    model: Model = None,
+    top: Top = 5,
+    style: Style = None,
+    as_json: Json = False,
+) -> None:
     """Where is something missing? Prints the places most in need of text.
 
     xl-editor locate "The state and EPA have found poor air quality San Joaquin Valley."
     """
     editor = _load(model)
-    _answer(texts, as_json, "slots", lambda text: editor.locate(text, top, style))
+    _answer(texts, file, as_json, "slots", lambda text: editor.locate(text, top, style))
 
 
 @app.command()
 def infill(
     texts: Texts = None,
+    file: File = None,
     model: Model = None,
     top: Top = 5,
     style: Style = None,
@@ -73,11 +82,13 @@ def infill(
     editor = _load(model)
     how: dict[str, Any] = {"beam": beam, "max_length": max_length, "sample": sample}
     how |= {"top_k": top_k, "top_p": top_p, "seed": seed}
-    _answer(texts, as_json, "fillings", lambda text: editor.infill(text, top, style=style, **how))
+    _answer(texts, file, as_json, "fillings", lambda text: editor.infill(text, top, style=style, **how))
 
 
 @app.command()
-def score(texts: Texts = None, model: Model = None, style: Style = None, as_json: Json = False) -> None:
+def score(
+    texts: Texts = None, file: File = None, model: Model = None, style: Style = None, as_json: Json = False
+) -> None:
     """How probable is it to insert what stands in [brackets]? Empty brackets ask about inserting nothing.
 
     xl-editor score "the food was [very good] ."
@@ -88,12 +99,13 @@ def score(texts: Texts = None, model: Model = None, style: Style = None, as_json
         left, inserted, right = _bracketed(text)
         return [editor.score(left, inserted, right, style)]
 
-    _answer(texts, as_json, None, ask)
+    _answer(texts, file, as_json, None, ask)
 
 
 @app.command()
 def replace(
     texts: Texts = None,
+    file: File = None,
     model: Model = None,
     top: Top = 5,
     style: Style = None,
@@ -118,12 +130,13 @@ def replace(
         span = (len(left), len(left) + len(inside))
         return editor.replace(left + inside + right, span, top, style=style, **how)
 
-    _answer(texts, as_json, "edits", ask)
+    _answer(texts, file, as_json, "edits", ask)
 
 
 @app.command()
 def delete(
     texts: Texts = None,
+    file: File = None,
     model: Model = None,
     top: Top = 3,
     unit: Annotated[str, typer.Option(help="word, span (of up to four words) or sentence.")] = "sentence",
@@ -136,11 +149,11 @@ def delete(
     xl-editor delete "We met at noon. Bananas are yellow. Lunch was short." --unit sentence
     """
     editor = _load(model)
-    _answer(texts, as_json, "deletions", lambda text: editor.delete(text, unit, top, style=style, rank=rank))  # type: ignore[arg-type]
+    _answer(texts, file, as_json, "deletions", lambda text: editor.delete(text, unit, top, style=style, rank=rank))  # type: ignore[arg-type]
 
 
 @app.command()
-def classify(texts: Texts = None, model: Model = None, as_json: Json = False) -> None:
+def classify(texts: Texts = None, file: File = None, model: Model = None, as_json: Json = False) -> None:
     """How probable is each style of the model?
 
     xl-editor classify "the food was great ."
@@ -150,13 +163,14 @@ def classify(texts: Texts = None, model: Model = None, as_json: Json = False) ->
     def ask(text: str) -> list[Any]:
         return [_Styles(editor.classify(text))]
 
-    _answer(texts, as_json, None, ask)
+    _answer(texts, file, as_json, None, ask)
 
 
 @app.command()
 def transfer(
     to: Annotated[str, typer.Option(help="The style to revise into.")],
     texts: Texts = None,
+    file: File = None,
     model: Model = None,
     source: Annotated[str | None, typer.Option("--from", help="The source style; guessed by default.")] = None,
     preset: Annotated[str, typer.Option(help="default (whole words) or paper (the published method).")] = "default",
@@ -176,7 +190,7 @@ def transfer(
         found = editor.transfer(text, to, source, preset, max_steps, threshold, keep or ())
         return [found if trace or as_json else _Plain(found.text)]
 
-    _answer(texts, as_json, None, ask, alone=True)
+    _answer(texts, file, as_json, None, ask, alone=True)
 
 
 @app.command()
@@ -253,6 +267,7 @@ def _load(model: str | None, *, of_styles: bool = False) -> Editor:
 
 def _answer(
     texts: list[str] | None,
+    file: Path | None,
     as_json: bool,
     plural: str | None,
     ask: Callable[[str], list[Any]],
@@ -265,8 +280,9 @@ def _answer(
     """
     from rich.console import Console
 
+    sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]  # bytes come out as they went in
     console = Console(highlight=False, soft_wrap=True)
-    asked, many = _read(texts)
+    asked, many = _read(texts, file)
     failed = False
     for text in _with_progress(asked):
         try:
@@ -302,8 +318,12 @@ def _print_failure(text: str, error: ValueError, as_json: bool) -> None:
         print(f"{text}\n  error: {error}", file=sys.stderr)
 
 
-def _read(texts: list[str] | None) -> tuple[list[str] | Iterator[str], bool]:
-    """The texts given, or the lines of standard input; and whether there may be several."""
+def _read(texts: list[str] | None, file: Path | None) -> tuple[list[str] | Iterator[str], bool]:
+    """The texts given, or the lines of a file or of standard input; and whether there may be several."""
+    if texts and file:
+        _refuse("Give texts or --file, not both.")
+    if file:
+        return file.read_text(encoding="utf-8", errors="surrogateescape").splitlines(), True
     if texts and texts != ["-"]:
         return texts, len(texts) > 1
     if not texts and sys.stdin.isatty():

@@ -367,7 +367,8 @@ class XLEditorModel(nn.Module):
         """Load one of our directories, any XLNet checkpoint directory, or a hub id; ready to predict."""
         directory = find_directory(name)
         config = load_config(directory)
-        model = cls(config)
+        with torch.device("meta"):  # no weights before there are any: drawing random ones takes longer than loading
+            model = cls(config)
         model.load_weights(directory / WEIGHTS_FILE)
         return model.to(dtype).eval()
 
@@ -395,7 +396,8 @@ class XLEditorModel(nn.Module):
         missing = sorted(own.keys() - weights.keys() - {"lm_loss.weight"})
         if missing:
             raise ModelError(f"{path} is no XLNet language model: it lacks {len(missing)} weights, {missing[0]} first.")
-        self.load_state_dict(weights, strict=False)
+        self.load_state_dict(weights, strict=False, assign=own["lm_loss.bias"].is_meta)
+        self.lm_loss.weight = self.transformer.word_embedding.weight
 
 
 def find_directory(name: str | Path) -> Path:

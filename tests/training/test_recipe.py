@@ -257,3 +257,8 @@ def test_a_missing_file_comes_with_a_hint(recipe_file, tmp_path, monkeypatch):
         load_recipe(recipe_file)
     monkeypatch.chdir(tmp_path)
     assert load_recipe(recipe_file).data.dir is None
+
+
+def test_the_documentation_lists_every_key_as_it_is():
+    documentation = Path(__file__).parents[2] / "docs" / "training.md"
+    assert documentation.read_text(encoding="utf-8").endswith(describe().rstrip() + "\n")

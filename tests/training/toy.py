@@ -9,16 +9,19 @@ import json
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import yaml
 
 SECONDS = 600  # after which a run hangs
-N_WORDS = 12  # of each kind
+KINDS = ("ab", "lm", "xy")  # the letters of a pair
+N_PAIRS = 12  # of each kind
 
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["xl_editor.cli", "xl_editor.training.run", "matplotlib.figure"])
@@ -27,19 +30,32 @@ _forks.set_forkserver_preload(["xl_editor.cli", "xl_editor.training.run", "matpl
 # --- the language ----------------------------------------------------------------------------------------------
 
 
-def sentence(i: int, j: int, style: str = "") -> str:
-    """Two pairs. A word settles its partner, and a pair its place, so what is missing can be told exactly."""
-    return f"a{i} b{i}{style} x{j} y{j}"
+def sentence(pairs: Sequence[int | None], style: str = "") -> str:
+    """Pairs of words, each kind in its place or left out. A style shows in the first pair."""
+    words = []
+    for kind, number in enumerate(pairs):
+        if number is not None:
+            first, second = KINDS[kind]
+            words += [f"{first}{number}", f"{second}{number}{'' if kind else style}"]
+    return " ".join(words)
 
 
-def is_held_out(i: int, j: int) -> bool:
-    """No pair is new in what is held out, but no two have met before."""
-    return (i + j) % 6 == 0
+def held_out_sentences(style: str = "") -> list[str]:
+    """No pair is new in these, but no two of them have met before. All kinds are there, so nothing can be added,
+    and what is missing can be told exactly.
+    """
+    return [sentence([n, (n + 1) % N_PAIRS, (n + shift) % N_PAIRS], style) for n in range(N_PAIRS) for shift in (2, 3)]
 
 
-def sentences(style: str = "", *, held_out: bool = False) -> list[str]:
-    every_two = ((i, j) for i in range(N_WORDS) for j in range(N_WORDS))
-    return [sentence(i, j, style) for i, j in every_two if is_held_out(i, j) == held_out]
+def training_sentences(style: str = "", n: int = 1200) -> list[str]:
+    random = Random(style)
+    chosen: list[str] = []
+    while len(chosen) < n:
+        pairs = [random.randrange(N_PAIRS) if random.random() < 0.75 else None for _ in KINDS]
+        has_held_out = any(a is not None and b == (a + 1) % N_PAIRS for a, b in pairwise(pairs))
+        if any(pair is not None for pair in pairs) and not has_held_out:
+            chosen.append(sentence(pairs, style))
+    return chosen
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> str:
@@ -72,8 +88,8 @@ def write_recipe(directory: Path, **sections: Any) -> Path:
         is_merged = isinstance(section, dict) and name in recipe and "init" not in section
         recipe[name] = {**recipe[name], **section} if is_merged else section
     if "train" not in recipe["data"]:
-        recipe["data"]["train"] = write_lines(directory / "train.txt", sentences())
-        recipe["data"]["dev"] = write_lines(directory / "dev.txt", sentences(held_out=True))
+        recipe["data"]["train"] = write_lines(directory / "train.txt", training_sentences())
+        recipe["data"]["dev"] = write_lines(directory / "dev.txt", held_out_sentences())
     path = directory / "recipe.yaml"
     written = {name: section for name, section in recipe.items() if section is not None}
     path.write_text(yaml.safe_dump(written), encoding="utf-8")
@@ -134,9 +150,7 @@ def log_of(output: Path, key: str) -> list[float]:
     return [entry[key] for entry in entries if key in entry]
 
 
-def _command(
-    argv: list[str], said: Path, before: Callable[[], None] | None, environment: dict[str, str]
-) -> None:
+def _command(argv: list[str], said: Path, before: Callable[[], None] | None, environment: dict[str, str]) -> None:
     descriptor = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)

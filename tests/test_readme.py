@@ -1,0 +1,70 @@
+"""The README's commands print what the README says. `python tests/test_readme.py` writes it anew."""
+
+import contextlib
+import doctest
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from xl_editor.editor import bundled_models
+
+README = Path(__file__).parents[1] / "README.md"
+CONSOLE = re.compile(r"```console\n\$ (?P<command>[^\n]+)\n(?P<output>.*?)```", re.DOTALL)
+PYTHON = re.compile(r"```pycon\n(?P<session>.*?)```", re.DOTALL)
+
+pytestmark = pytest.mark.skipif("yelp" not in bundled_models(), reason="no model is bundled yet")
+
+
+def run(command: str) -> str:
+    program, *args = shlex.split(command)
+    assert program == "xl-editor"
+    environment = {**os.environ, "COLUMNS": "200", "TERM": "dumb", "NO_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "xl_editor.cli", *args], capture_output=True, text=True, env=environment, check=True
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "example", CONSOLE.finditer(README.read_text(encoding="utf-8")), ids=lambda m: m["command"][:30]
+)
+def test_commands_print_what_the_readme_says(example):
+    assert run(example["command"]) == example["output"]
+
+
+def test_the_python_session_answers_what_the_readme_says():
+    (session,) = (match["session"] for match in PYTHON.finditer(README.read_text(encoding="utf-8")))
+    test = doctest.DocTestParser().get_doctest(session, {}, "README", str(README), 0)
+    report = io.StringIO()
+    results = doctest.DocTestRunner().run(test, out=report.write)
+    assert results.failed == 0, report.getvalue()
+    assert results.attempted > 5
+
+
+def rewrite() -> None:
+    def console(match: re.Match[str]) -> str:
+        return f"```console\n$ {match['command']}\n{run(match['command'])}```"
+
+    def python(match: re.Match[str]) -> str:
+        lines, names = [], {}
+        for line in match["session"].splitlines():
+            if not line.startswith(">>> "):
+                continue
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                exec(compile(line[4:], "README", "single"), names)
+            lines.append(f"{line}\n{output.getvalue()}")
+        return f"```pycon\n{''.join(lines)}```"
+
+    text = CONSOLE.sub(console, README.read_text(encoding="utf-8"))
+    README.write_text(PYTHON.sub(python, text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    rewrite()
