@@ -26,14 +26,14 @@ SPECIAL = {"sep": 3, "cls": 2, "unk": 1, "mask": 4}
 STYLES = {"negative": 10, "positive": 11}
 
 
-def tiny_engine(**settings):
+def tiny_engine(xlnet: bool = False, **settings):
     """An engine of twelve tokens: five special ones, END, the words 6..9 and two styles."""
     from xl_editor.context import ContextFormat
     from xl_editor.engine import Engine
 
     with_end = {"end_token_id": 5, **settings}
     model = tiny_model(vocab_size=12, n_labels=2, **with_end)
-    return Engine(model, ContextFormat(**SPECIAL, styles=STYLES))
+    return Engine(model, ContextFormat(**SPECIAL, styles=STYLES, xlnet=xlnet))
 
 
 SENTENCES = [

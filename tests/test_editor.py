@@ -198,7 +198,12 @@ def test_transfer_changes_what_its_edits_say(editor):
 def test_texts_transferred_together_end_as_alone(editor):
     texts = [TEXT, "the food was great .", "Slow staff.", "i paid 5 dollars , and it 's cold ."] * 2
     how = {"to": "negative", "threshold": 0.05, "max_steps": 3}
-    assert editor.transfer_all(texts, **how) == [editor.transfer(text, **how) for text in texts]
+    together, alone = editor.transfer_all(texts, **how), [editor.transfer(text, **how) for text in texts]
+
+    def told(trace):
+        return trace.text, trace.stopped, [(e.operation, e.start, e.end, e.inserted) for e in trace.edits]
+
+    assert [told(trace) for trace in together] == [told(trace) for trace in alone]
 
 
 def test_kept_words_stay_and_zero_steps_change_nothing(editor):

@@ -18,9 +18,9 @@ WORDS = range(6, 10)  # a vocabulary of four words; see conftest for the rest
 LONGEST = 4
 
 
-@pytest.fixture(scope="module")
-def engine() -> Engine:
-    return tiny_engine()
+@pytest.fixture(scope="module", params=["from scratch", "from XLNet"])
+def engine(request) -> Engine:
+    return tiny_engine(xlnet=request.param == "from XLNet")
 
 
 def enumerate_insertions(longest: int = LONGEST) -> list[tuple[int, ...]]:
@@ -66,11 +66,12 @@ def test_a_context_asked_several_times_is_encoded_once_and_scores_the_same(engin
         engine.model, "advance", lambda ids, *a, **k: rows.append(tuple(ids.shape)) or advance(ids, *a, **k)
     )
     assert [s.logprob for s in engine.score(insertions)] == pytest.approx(expected, abs=1e-5)
-    assert rows[0] == (1, 4)  # left, right and its end, once
+    size = 3 + len(engine.format.right_end("positive"))
+    assert rows[0] == (1, size)  # left, right and its end, once
     assert len(rows) == 2
     rows.clear()
     engine.score([insertions[0]] * 50)
-    assert rows == [(1, 4)]  # a question is answered once
+    assert rows == [(1, size)]  # a question is answered once
 
 
 def test_memory_is_bounded_by_the_budget_whatever_the_number_of_requests(engine, monkeypatch):

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from xl_editor.geometry import Relation
 
@@ -58,16 +58,15 @@ class ContextFormat:
         """The tokens after the text when its style is predicted, from the state of the last one."""
         return (self.sep, self.cls) if self.xlnet else (self.cls,)
 
-    def with_segments(self, relation: Relation, key_ids: Tensor) -> Relation:
+    def with_segments(self, relation: Relation, key_ids: Tensor, *, whole: bool = True) -> Relation:
         """Add what XLNet was pretrained with: `<cls>` is in another segment than all the rest.
 
-        The keys are all the content there is; the first rows are the last of it, the others are query rows.
+        The rows are those of all the keys, then query rows; or, if not `whole`, rows of the inserted sequence only.
         """
         if not self.xlnet:
             return relation
-        is_cls = key_ids == self.cls  # (B, K)
-        n_rows = relation.distance.shape[1]
-        row_is_cls = torch.zeros(is_cls.shape[0], n_rows, dtype=torch.bool, device=is_cls.device)
-        n_content = min(n_rows, is_cls.shape[1])
-        row_is_cls[:, :n_content] = is_cls[:, :n_content]
-        return Relation(relation.distance, relation.visible, row_is_cls[:, :, None] != is_cls[:, None, :])
+        key_is_cls = key_ids == self.cls  # (B, K)
+        content = key_is_cls if whole else key_is_cls[:, :0]
+        row_is_cls = pad(content, (0, relation.distance.shape[1] - content.shape[1]))
+        other_segment = row_is_cls[:, :, None] != key_is_cls[:, None, :]
+        return Relation(relation.distance, relation.visible, other_segment)

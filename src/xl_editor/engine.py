@@ -301,10 +301,7 @@ class _Encoded:
         """Append tokens to the slot and read query rows."""
         keys = concatenate([self.keys, content])
         key_ids = torch.cat([self.key_ids, ids], dim=1)
-        relation = relate(content, queries, keys)
-        if engine.format.xlnet:  # what is inserted, and every query row, is of the text's segment
-            is_cls = (key_ids == engine.format.cls)[:, None, :]
-            relation = type(relation)(relation.distance, relation.visible, is_cls.expand_as(relation.visible))
+        relation = engine.format.with_segments(relate(content, queries, keys), key_ids, whole=False)
         states, cache = engine.model.advance(ids, relation, n_read=queries.position.shape[1], cache=self.cache)
         return states, _Encoded(keys, key_ids, self.position, cache)
 

@@ -231,7 +231,7 @@ class SequenceSummary(nn.Module):
 
 
 class XLEditorModel(nn.Module):
-    def __init__(self, config: XLEditorConfig) -> None:
+    def __init__(self, config: XLEditorConfig, *, initialise: bool = True) -> None:
         super().__init__()
         self.config = config
         self.transformer = Transformer(config)
@@ -240,7 +240,8 @@ class XLEditorModel(nn.Module):
         self.sequence_summary = SequenceSummary(config) if config.n_labels else None
         self.logits_proj = nn.Linear(config.d_model, config.n_labels) if config.n_labels else None
         self.dropout = Dropout(config.dropout)
-        self._initialise()
+        if initialise:  # not where weights are about to be loaded
+            self._initialise()
 
     def _initialise(self) -> None:
         """As XLNet: everything normal, biases zero, layer norms at one."""
@@ -367,8 +368,7 @@ class XLEditorModel(nn.Module):
         """Load one of our directories, any XLNet checkpoint directory, or a hub id; ready to predict."""
         directory = find_directory(name)
         config = load_config(directory)
-        with torch.device("meta"):  # no weights before there are any: drawing random ones takes longer than loading
-            model = cls(config)
+        model = cls(config, initialise=False)
         model.load_weights(directory / WEIGHTS_FILE)
         return model.to(dtype).eval()
 
@@ -396,8 +396,7 @@ class XLEditorModel(nn.Module):
         missing = sorted(own.keys() - weights.keys() - {"lm_loss.weight"})
         if missing:
             raise ModelError(f"{path} is no XLNet language model: it lacks {len(missing)} weights, {missing[0]} first.")
-        self.load_state_dict(weights, strict=False, assign=own["lm_loss.bias"].is_meta)
-        self.lm_loss.weight = self.transformer.word_embedding.weight
+        self.load_state_dict(weights, strict=False)
 
 
 def find_directory(name: str | Path) -> Path:
