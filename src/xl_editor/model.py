@@ -122,13 +122,22 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
+        mask = self._mask(x)
+        return x if mask is None else x * mask
+
+    def add(self, base: Tensor, x: Tensor) -> Tensor:
+        """base + dropout(x), in one pass."""
+        mask = self._mask(x)
+        return base + x if mask is None else torch.addcmul(base, x, mask)
+
+    def _mask(self, x: Tensor) -> Tensor | None:
         if not self.training or self.p == 0:
-            return x
+            return None
         if x.device.type != "cpu" or x.numel() > self.POOL // 2:
-            return F.dropout(x, self.p)
+            return F.dropout(torch.ones_like(x), self.p)
         pool = _dropout_mask(self.p, self.POOL).to(x.dtype)
         offset = int(torch.randint(self.POOL - x.numel(), ()))
-        return x * pool[offset : offset + x.numel()].view(x.shape)
+        return pool[offset : offset + x.numel()].view(x.shape)
 
 
 @lru_cache(maxsize=4)
@@ -162,21 +171,25 @@ class RelativeAttention(nn.Module):
         scale = 1 / math.sqrt(query.shape[-1])
         # One small product for the M distinct distances, shared by the batch; then each pair picks its own.
         by_distance = self._heads(sinusoids, self.r * scale)  # (M, H, D)
-        bias = _pick(torch.einsum("brhd,mhd->bhrm", query + self.r_r_bias, by_distance), distance)
+        of_bias = torch.einsum("hd,mhd->hm", self.r_r_bias, by_distance)  # r_r meets fewer distances than rows
+        bias = _pick(torch.einsum("brhd,mhd->bhrm", query, by_distance) + of_bias[:, None], distance)
         if relation.other_segment is not None:
             by_segment = torch.einsum("brhd,shd->bhrs", query + self.r_s_bias, self.seg_embed * scale)
             bias = bias + _pick(by_segment, relation.other_segment.long())
-        bias = bias.masked_fill(~relation.visible.unsqueeze(1), -math.inf)
-        attended = F.scaled_dot_product_attention(
-            (query + self.r_w_bias).transpose(1, 2),
-            keys,
-            values,
-            attn_mask=bias,
-            dropout_p=self.dropout.p if self.training else 0.0,
-            scale=scale,
-        )  # (B, H, R, D)
+        bias = bias.masked_fill_(~relation.visible.unsqueeze(1), -math.inf)
+        attended = self._attend((query + self.r_w_bias).transpose(1, 2), keys, values, bias, scale)  # (B, H, R, D)
         output = F.linear(attended.transpose(1, 2).flatten(2), self.o.flatten(1))
-        return self.layer_norm(rows + self.dropout(output))
+        return self.layer_norm(self.dropout.add(rows, output))
+
+    def _attend(self, query: Tensor, keys: Tensor, values: Tensor, bias: Tensor, scale: float) -> Tensor:
+        """softmax(query · keysᵀ · scale + bias) · values. *Shape:* (B, H, R, D)."""
+        if not torch.is_grad_enabled():
+            return F.scaled_dot_product_attention(query, keys, values, attn_mask=bias, scale=scale)
+        # The fused kernel has no gradient for a bias; what torch falls back to on a CPU is slower than this.
+        flat = [tensor.flatten(0, 1) for tensor in (bias, query, keys, values)]
+        scores = torch.baddbmm(flat[0], flat[1], flat[2].transpose(1, 2), alpha=scale)
+        attended = torch.bmm(self.dropout(scores.softmax(-1)), flat[3])
+        return attended.unflatten(0, query.shape[:2])
 
     @staticmethod
     def _heads(rows: Tensor, weight: Tensor) -> Tensor:
@@ -195,7 +208,7 @@ class FeedForward(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         inner = self.dropout(self.activation(self.layer_1(rows)))
-        return self.layer_norm(rows + self.dropout(self.layer_2(inner)))
+        return self.layer_norm(self.dropout.add(rows, self.layer_2(inner)))
 
 
 class Layer(nn.Module):
@@ -281,7 +294,7 @@ class XLEditorModel(nn.Module):
 
         keys, values = [], []
         for depth, layer in enumerate(self.transformer.layers()):
-            key, value = layer.rel_attn.keys_and_values(rows[:, :n_content])
+            key, value = layer.rel_attn.keys_and_values(rows[:, :n_content].contiguous())
             if cache is not None:
                 key = torch.cat([cache.keys[depth], key], dim=2)
                 value = torch.cat([cache.values[depth], value], dim=2)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from itertools import pairwise
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from random import Random
+from threading import Timer
 from typing import Any
 
 import yaml
@@ -47,7 +49,7 @@ def held_out_sentences(style: str = "") -> list[str]:
     return [sentence([n, (n + 1) % N_PAIRS, (n + shift) % N_PAIRS], style) for n in range(N_PAIRS) for shift in (2, 3)]
 
 
-def training_sentences(style: str = "", n: int = 1200) -> list[str]:
+def training_sentences(style: str = "", n: int = 3000) -> list[str]:
     random = Random(style)
     chosen: list[str] = []
     while len(chosen) < n:
@@ -170,3 +172,89 @@ def log_every_step() -> None:
     import xl_editor.training.run as run
 
     run.LOG_EVERY_STEPS = 1
+
+
+def log_often() -> None:
+    import xl_editor.training.run as run
+
+    run.LOG_EVERY_STEPS = 5
+
+
+def signal_in_step(number: int, step: int, seconds: float = 0.0) -> None:
+    """Get a signal this long after a step of this process, counted from 1, has begun."""
+    from xl_editor.training.trainer import InsertionTrainer
+
+    begin = InsertionTrainer.training_step
+    begun: set[int] = set()
+
+    def training_step(self: Any, *arguments: Any) -> Any:
+        begun.add(self.state.global_step)
+        if len(begun) == step:
+            begun.add(-1)  # once
+            if seconds:
+                Timer(seconds, os.kill, (os.getpid(), number)).start()
+            else:
+                os.kill(os.getpid(), number)
+        return begin(self, *arguments)
+
+    InsertionTrainer.training_step = training_step
+
+
+def kill_in_save(where: str, number: int) -> None:
+    """Die by SIGKILL in the middle of a save, the so-and-so-many-th of this process.
+
+    `weights` and `optimizer`: half of that file is written; `rename`: all is written, and nothing has its name yet;
+    `rotation`: half of an old checkpoint is deleted.
+    """
+    import shutil
+
+    import torch
+
+    import xl_editor.model as model
+    import xl_editor.training.trainer as trainer
+
+    left = [number]
+
+    def dies(
+        call: Callable[..., Any], halve: Callable[..., object], concerns: Callable[..., bool]
+    ) -> Callable[..., Any]:
+        def dying(*arguments: Any, **options: Any) -> Any:
+            if concerns(*arguments):
+                left[0] -= 1
+            if concerns(*arguments) and not left[0]:
+                halve(*arguments, **options)
+                os.kill(os.getpid(), signal.SIGKILL)
+            return call(*arguments, **options)
+
+        return dying
+
+    def half_written(call: Callable[..., Any]) -> Callable[..., object]:
+        def halve(content: Any, path: Any, **options: Any) -> None:
+            call(content, path, **options)
+            os.truncate(path, os.path.getsize(path) // 2)
+
+        return halve
+
+    def half_deleted(path: Any, **_: Any) -> None:
+        files = sorted(Path(path).iterdir())
+        for file in files[: len(files) // 2]:
+            file.unlink()
+
+    if where == "weights":
+        model.save_file = dies(model.save_file, half_written(model.save_file), lambda *_: True)
+    elif where == "optimizer":
+        torch.save = dies(torch.save, half_written(torch.save), lambda _, path, *__: "optimizer" in str(path))
+    elif where == "rename":
+        trainer.sync_tree = dies(trainer.sync_tree, lambda _: None, lambda _: True)
+    elif where == "rotation":
+        is_checkpoint = lambda path, *_, **__: Path(path).name.startswith("checkpoint-") and Path(path).is_dir()  # noqa: E731
+        shutil.rmtree = dies(shutil.rmtree, half_deleted, is_checkpoint)
+    else:
+        raise ValueError(where)
+
+
+if __name__ == "__main__":  # under torchrun: the command, with a log of every step
+    from xl_editor.cli import main
+
+    log_every_step()
+    main()

@@ -72,7 +72,7 @@ class InsertionObjective(nn.Module):
         ends = [self.context.right_end(style) for style in examples.styles]
         batch = places_and_labels(examples, ends, self.model.config.end_token_id, plain=self.plain)
         if examples.labels is not None:
-            whole = [[*tokens, *self.context.classifying_end] for tokens in examples.tokens]
+            whole = [[*tokens.tolist(), *self.context.classifying_end] for tokens in examples.tokens]
             batch["classified_ids"] = left_padded(whole, self.model)
             batch["classified_labels"] = torch.from_numpy(examples.labels)
         return batch
@@ -97,8 +97,7 @@ class InsertionObjective(nn.Module):
         relation = self.context.with_segments(relate(content, queries, plain=self.plain), batch["ids"])
         states, _ = self.model.advance(batch["ids"], relation, n_read=labels.shape[1])
         real = labels != IGNORED
-        head = self.model.lm_loss
-        return SummedCrossEntropy.apply(states[real], head.weight, head.bias, labels[real])
+        return summed_cross_entropy(states[real], self.model.lm_loss, labels[real])
 
     def save(self, directory: Path) -> None:
         self.model.save_pretrained(directory)
@@ -119,7 +118,8 @@ class Seq2SeqObjective(nn.Module):
     def collate(self, examples: Examples) -> Batch:
         pad = self.model.config.pad_token_id
         sources, targets = [], []
-        for row, tokens in enumerate(examples.tokens):
+        for row, array in enumerate(examples.tokens):
+            tokens = array.tolist()
             ((start, end),) = examples.slots.intervals(row)
             sources.append([*tokens[:start], self.context.mask, *tokens[end:]])
             targets.append([*tokens[start:end], self.end_token_id])
@@ -141,8 +141,13 @@ class Seq2SeqObjective(nn.Module):
         self.model.load_state_dict(type(self.model).from_pretrained(directory).state_dict())
 
 
+def summed_cross_entropy(states: Tensor, head: nn.Linear, targets: Tensor) -> Tensor:
+    """Σ −log softmax(head(states))[target]. *Shape:* (N, d), (N,) → ()."""
+    return SummedCrossEntropy.apply(states, head.weight, head.bias, targets, torch.is_grad_enabled())
+
+
 class SummedCrossEntropy(torch.autograd.Function):
-    """Σ −log softmax(states · weightᵀ + bias)[target], and its gradients, without ever holding all the logits.
+    """`summed_cross_entropy` and its gradients, without ever holding all the logits.
 
     The gradient of a sum is known before anybody asks for it, so it is computed while a chunk of logits is still in
     the cache. That halves the time of a training step's last product, and frees its memory.
@@ -151,9 +156,10 @@ class SummedCrossEntropy(torch.autograd.Function):
     ROWS_AT_ONCE = 256
 
     @staticmethod
-    def forward(ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, with_gradients: bool
+    ) -> Tensor:
         total = states.new_zeros(())
-        wanted = any(ctx.needs_input_grad[:3])
         of_states, of_weight, of_bias = (
             torch.empty_like(states),
             torch.zeros_like(weight),
@@ -164,7 +170,7 @@ class SummedCrossEntropy(torch.autograd.Function):
             logprobs = torch.log_softmax(torch.addmm(bias, states[rows], weight.t()), dim=-1)
             target = targets[rows, None]
             total -= logprobs.gather(1, target).sum()
-            if wanted:  # d loss / d logits = softmax − one-hot
+            if with_gradients:  # d loss / d logits = softmax − one-hot
                 slope = logprobs.exp_()
                 slope.scatter_add_(1, target, slope.new_full(target.shape, -1.0))
                 torch.mm(slope, weight, out=of_states[rows])
@@ -174,9 +180,9 @@ class SummedCrossEntropy(torch.autograd.Function):
         return total
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
         of_states, of_weight, of_bias = ctx.saved_tensors
-        return of_states * slope, of_weight * slope, of_bias * slope, None
+        return of_states * slope, of_weight * slope, of_bias * slope, None, None
 
 
 def places_and_labels(

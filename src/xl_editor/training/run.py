@@ -62,7 +62,7 @@ class RunFacts:
 def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Console | None = None) -> bool:
     """Train, from the start or from the last checkpoint. False if it was interrupted before its end."""
     processes = PartialState(cpu=not torch.cuda.is_available())
-    console = console or Console(stderr=True, quiet=not processes.is_main_process)
+    console = console or Console(stderr=True, soft_wrap=True, quiet=not processes.is_main_process)
     if processes.is_main_process:
         check_output(output, resume=resume)
         check_shares(recipe, processes.num_processes)
