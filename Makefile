@@ -31,6 +31,7 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/mypy
 
 bench: $(VENV)/dev.stamp
+	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/model.py
 
 clean:

@@ -1,8 +1,9 @@
 """The model against Hugging Face's XLNet: time and memory of a forward pass and of a training step.
 
-Both get the same tokens, the same targets (partial prediction through `perm_mask` and `target_mapping` there) and the
-same random weights, in the plain geometry that both know. Runs are interleaved; medians are reported. Answers are
-checked equal first.
+Both get the same tokens, the same targets (partial prediction, through `perm_mask` and `target_mapping` there) and the
+same weights, in the plain geometry that both know; answers are checked equal first. Each side is a process of its own,
+set up as its users run it: ours as `xl-editor train` does, theirs as it comes, and theirs once more with our setting of
+the C allocator. The processes take turns, one step each, again and again; medians are reported.
 
     python benchmarks/model.py [--rounds 15] [--threads N]
 """
@@ -18,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.nn import functional as F
@@ -29,6 +31,7 @@ from xl_editor.training.objectives import summed_cross_entropy
 from xl_editor.training.run import prepare_process
 
 VOCABULARY = 9_500
+SIDES = ("theirs", "theirs, our allocator", "ours")
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Shape:
     n_targets: int
 
 
-SHAPES = (Shape("sentences", 125, 12, 4), Shape("windows", 15, 100, 33))
+SHAPES = {s.name: s for s in (Shape("sentences", 330, 12, 4), Shape("windows", 40, 100, 33))}
 
 
 class Problem:
@@ -83,6 +86,7 @@ class Problem:
 
 
 def models(dropout: float) -> tuple[XLNetLMHeadModel, XLEditorModel]:
+    torch.manual_seed(0)
     config = XLNetConfig(vocab_size=VOCABULARY, d_model=256, n_layer=4, n_head=4, d_inner=512, dropout=dropout)
     theirs = XLNetLMHeadModel(config)
     with tempfile.TemporaryDirectory() as directory:
@@ -91,90 +95,119 @@ def models(dropout: float) -> tuple[XLNetLMHeadModel, XLEditorModel]:
     return theirs, ours
 
 
-def interleaved(calls: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each call, one after the other, again and again."""
-    for call in calls.values():
-        call()
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, call in calls.items():
-            started = time.perf_counter()
-            call()
-            seconds[name].append(time.perf_counter() - started)
-    return seconds
+# --- a side, in its own process -----------------------------------------------------------------------------------
+
+
+def work(side: str, shape: Shape, threads: int) -> None:
+    """Answer each line of standard input (`forward`, `training`, `memory`, `peak`, `loss`) with a number."""
+    if side == "theirs":
+        torch.set_num_threads(threads)
+    else:
+        prepare_process(threads)
+    problem = Problem(shape)
+    theirs, ours = models(dropout=0.1)
+    model: Any = ours if side == "ours" else theirs
+    loss: Callable[[Any], torch.Tensor] = problem.ours if side == "ours" else problem.theirs
+    del theirs, ours
+    settled = memory_high_water_mark()
+    for line in sys.stdin:
+        started = time.perf_counter()
+        if line.strip() == "training":
+            model.train()
+            model.zero_grad()
+            loss(model).backward()
+            answer = time.perf_counter() - started
+        elif line.strip() == "memory":
+            answer = memory_high_water_mark() - settled
+        elif line.strip() == "peak":
+            answer = gemm_peak()
+        else:
+            model.eval()
+            with torch.no_grad():
+                value = float(loss(model))
+            answer = value if line.strip() == "loss" else time.perf_counter() - started
+        print(answer, flush=True)
+
+
+def memory_high_water_mark() -> float:
+    """The most memory that this process has held so far, in MiB."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM"))
 
 
 def gemm_peak() -> float:
     """GFLOP/s of a large product."""
     a = torch.randn(2048, 2048)
-    durations = interleaved({"gemm": lambda: a @ a}, 10)["gemm"]
+    durations = []
+    for _ in range(10):
+        started = time.perf_counter()
+        a @ a
+        durations.append(time.perf_counter() - started)
     return 2 * 2048**3 / statistics.median(durations) / 1e9
 
 
-def peak_memory(side: str, shape: Shape) -> float:
-    """MiB that a training step adds, in a process of its own."""
-    code = (
-        "import sys; sys.path.insert(0, 'benchmarks'); import model as m\n"
-        f"problem = m.Problem(m.SHAPES[{SHAPES.index(shape)}]); theirs, ours = m.models(0.1)\n"
-        "before = m.high_water_mark()\n"
-        f"side, call = ({side!r}, problem.{side})\n"
-        "[call({'theirs': theirs, 'ours': ours}[side].train()).backward() for _ in range(2)]\n"
-        "print(m.high_water_mark() - before)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    return float(done.stdout.split()[-1])
+# --- the comparison -----------------------------------------------------------------------------------------------
 
 
-def high_water_mark() -> float:
-    """The most memory that this process has held so far, in MiB."""
-    with open("/proc/self/status", encoding="ascii") as status:
-        return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM"))
+class Worker:
+    def __init__(self, side: str, shape: Shape, threads: int) -> None:
+        command = [sys.executable, __file__, "--work", side, shape.name, "--threads", str(threads)]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+
+    def ask(self, what: str) -> float:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(what + "\n")
+        self.process.stdin.flush()
+        return float(self.process.stdout.readline())
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def compare(shape: Shape, rounds: int, threads: int) -> None:
+    workers = {side: Worker(side, shape, threads) for side in SIDES}
+    losses = {side: worker.ask("loss") for side, worker in workers.items()}
+    assert max(losses.values()) - min(losses.values()) < 1e-4, f"answers differ: {losses}"
+    peak = workers["ours"].ask("peak")
+    config = XLNetConfig(d_model=256, n_layer=4, n_head=4, d_inner=512)
+    for what, passes in (("forward", 1), ("training", 3)):
+        seconds: dict[str, list[float]] = {side: [] for side in SIDES}
+        for turn in range(rounds + 2):
+            for side, worker in workers.items():
+                taken = worker.ask(what)
+                if turn >= 2:  # the first ones warm up
+                    seconds[side].append(taken)
+        median = {side: statistics.median(taken) for side, taken in seconds.items()}
+        rate = passes * Problem(shape).gflop(config) / median["ours"]
+        ratios = "  ".join(f"{1e3 * median[side]:7.1f} ({median[side] / median['ours']:4.2f}×)" for side in SIDES[:2])
+        print(
+            f"{shape.name:10} {what:9} {ratios}  {1e3 * median['ours']:7.1f}  {rate:6.0f} {rate / peak:6.0%} "
+            f"of {peak:.0f} GFLOP/s"
+        )
+    memory = {side: worker.ask("memory") for side, worker in workers.items()}
+    print(f"{shape.name:10} memory    " + "  ".join(f"{memory[side]:7.0f} MB     " for side in SIDES))
+    for worker in workers.values():
+        worker.close()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--work", nargs=2, metavar=("SIDE", "SHAPE"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    prepare_process(arguments.threads)
-    peak = gemm_peak()
-    print(f"torch {torch.__version__}, {arguments.threads} threads, GEMM peak {peak:.0f} GFLOP/s")
-    print(f"{'batch':10} {'pass':9} {'HF ms':>8} {'ours ms':>8} {'ratio':>6} {'GFLOP/s':>8} {'of peak':>8}")
-    for shape in SHAPES:
-        problem = Problem(shape)
-        theirs, ours = models(dropout=0.1)
-        with torch.no_grad():
-            torch.testing.assert_close(problem.ours(ours.eval()), problem.theirs(theirs.eval()), atol=1e-4, rtol=0)
-
-        def step(loss: Callable[..., torch.Tensor], model: XLNetLMHeadModel | XLEditorModel) -> Callable[[], None]:
-            def run() -> None:
-                model.train()
-                model.zero_grad()
-                loss(model).backward()
-
-            return run
-
-        def forward(loss: Callable[..., torch.Tensor], model: XLNetLMHeadModel | XLEditorModel) -> Callable[[], object]:
-            def run() -> object:
-                model.eval()
-                with torch.no_grad():
-                    return loss(model)
-
-            return run
-
-        for name, make, passes in (("forward", forward, 1), ("training", step, 3)):
-            calls: dict[str, Callable[[], object]] = {
-                "theirs": make(problem.theirs, theirs),
-                "ours": make(problem.ours, ours),
-            }
-            seconds = {side: statistics.median(s) for side, s in interleaved(calls, arguments.rounds).items()}
-            rate = passes * problem.gflop(theirs.config) / seconds["ours"]
-            print(
-                f"{shape.name:10} {name:9} {1e3 * seconds['theirs']:8.1f} {1e3 * seconds['ours']:8.1f} "
-                f"{seconds['theirs'] / seconds['ours']:5.2f}× {rate:8.0f} {rate / peak:8.0%}"
-            )
-        memory = {side: peak_memory(side, shape) for side in ("theirs", "ours")}
-        print(f"{shape.name:10} memory    {memory['theirs']:5.0f} MB {memory['ours']:5.0f} MB")
+    if arguments.work:
+        work(arguments.work[0], SHAPES[arguments.work[1]], arguments.threads)
+        return
+    print(f"torch {torch.__version__}, {arguments.threads} threads, paper size, vocabulary {VOCABULARY}, dropout 0.1")
+    print("batch      pass       HF ms (ratio)    HF, our allocator  ours ms  GFLOP/s  of the GEMM peak")
+    for shape in SHAPES.values():
+        compare(shape, arguments.rounds, arguments.threads)
 
 
 if __name__ == "__main__":
