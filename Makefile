@@ -31,8 +31,8 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/mypy
 
 bench: $(VENV)/dev.stamp
-	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/model.py
+	env -u OMP_WAIT_POLICY $(BIN)/python benchmarks/startup.py
+	env -u OMP_WAIT_POLICY $(BIN)/python benchmarks/model.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
