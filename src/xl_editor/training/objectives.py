@@ -157,7 +157,7 @@ class SummedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, with_gradients: bool
+        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, with_gradients: bool = True
     ) -> Tensor:
         total = states.new_zeros(())
         of_states, of_weight, of_bias = (
