@@ -29,6 +29,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+reproduce_app = typer.Typer(no_args_is_help=True, help="Rebuild the paper's tables of results.")
+app.add_typer(reproduce_app, name="reproduce")
+
 Texts = Annotated[list[str] | None, typer.Argument(help="Texts; '-', or nothing, reads standard input, a line a text.")]
 File = Annotated[Path | None, typer.Option("--file", help="Read the texts from this file instead, a line a text.")]
 Model = Annotated[str | None, typer.Option(help="A bundled model (see `models`), a directory, or a hub id.")]
@@ -191,6 +194,30 @@ def transfer(
         return [found if trace or as_json else _Plain(found.text)]
 
     _answer(texts, file, as_json, None, ask, alone=True)
+
+
+@reproduce_app.command("style")
+def reproduce_style(
+    data: Annotated[Path, typer.Option(help="A data set's directory: train, dev, test, references/ and outputs/.")],
+    output: Annotated[Path, typer.Option(help="Where the table, the plot and the traces go.")],
+    work: Annotated[Path, typer.Option(help="Where trained judges are kept, to be used again.")],
+    model: Model = None,
+    seeds: Annotated[int, typer.Option(help="How many reporting classifiers, each with its own seed.")] = 3,
+) -> None:
+    """Rebuild the paper's table of style transfer: Acc, BLEU, G and fluency of every system, and post-edited.
+
+    xl-editor reproduce style --data yelp --work judges --output results
+    """
+    editor = _load(model, of_styles=True)
+    try:
+        from xl_editor.evaluation.reproduce_style import reproduce_style as run
+        from xl_editor.evaluation.style import open_judges
+        from xl_editor.evaluation.style_data import StyleData
+    except ModuleNotFoundError as error:
+        _refuse(f"Evaluation needs {error.name}; install it with: pip install 'xl-editor[evaluate]'")
+    opened = StyleData.open(data)
+    run(opened, editor, open_judges(opened, work, range(seeds)), work, output)
+    print((output / f"style-{opened.name}.md").read_text(encoding="utf-8"))
 
 
 @app.command()

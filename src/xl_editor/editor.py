@@ -250,7 +250,8 @@ class Editor:
         self._check_transfer(to, source)
         traces = []
         for first in track(range(0, len(texts), TEXTS_AT_ONCE), disable=not progress, description="transfer"):
-            some = [_Sentences(self, text) for text in texts[first : first + TEXTS_AT_ONCE]]
+            # The published method knows no sentences: a text is one sequence.
+            some = [_Sentences(self, text, split=preset != "paper") for text in texts[first : first + TEXTS_AT_ONCE]]
             sentences = [encoded for text in some for encoded in text.encoded]
             with self._lock:
                 styles = self.engine.classify([encoded.ids for encoded in sentences])
@@ -335,12 +336,12 @@ class Editor:
 
 
 class _Sentences:
-    """A text as its sentences, each of which is transferred by itself."""
+    """A text as its sentences, each of which is transferred by itself; or as one, if it is not to be split."""
 
-    def __init__(self, editor: Editor, text: str) -> None:
+    def __init__(self, editor: Editor, text: str, *, split: bool) -> None:
         self.editor = editor
         self.whole = editor._encode(text)
-        self.spans = split_sentences(text)
+        self.spans = split_sentences(text) if split else [(0, len(text))]
         self.encoded = [editor.codec.encode(text[start:end]) for start, end in self.spans]
 
     def trace(self, revisions: list[Revision]) -> Trace:

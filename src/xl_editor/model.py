@@ -126,7 +126,7 @@ class Dropout(nn.Module):
         return x if mask is None else x * mask
 
     def add(self, base: Tensor, x: Tensor) -> Tensor:
-        """base + dropout(x), in one pass."""
+        """Return base + dropout(x), in one pass."""
         mask = self._mask(x)
         return base + x if mask is None else torch.addcmul(base, x, mask)
 

@@ -14,6 +14,7 @@ from xl_editor.evaluation.bleu import corpus_bleu
 from xl_editor.evaluation.fluency import NgramModel
 from xl_editor.evaluation.prefix import MAX_PREFIX_WORDS, prepend_until, with_prefix
 from xl_editor.evaluation.published import PUBLISHED, published_scores
+from xl_editor.evaluation.reproduce_style import reproduce_style
 from xl_editor.evaluation.style import (
     Judges,
     evaluate_outputs,
@@ -312,3 +313,17 @@ def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes("one\x85two three\n\nlast\n".encode())
     assert read_lines(path) == ("one\x85two three", "", "last")
+
+
+def test_the_table_is_rebuilt_with_the_editors_rows(data, judges, classifier, editor, tmp_path):
+    classifier.save(tmp_path / "work" / f"prefix-{data.name}")  # stands in for the small classifier
+    rows = reproduce_style(data, editor, judges, tmp_path / "work", tmp_path / "out", progress=False)
+    names = [row.name for row in rows]
+    assert {"Copy", "PTO", "Copy+XLE", "Copy+XLE (default)", "PTO+XLE", "PTO+XLE (default)"} <= set(names)
+    edited = {row.name: row.comparison.edited_from for row in rows if row.comparison}
+    assert edited["PTO+XLE (default)"] == "PTO"
+    used = json.loads((tmp_path / "out" / "operations-yelp.json").read_text())
+    assert set(used) == {"Copy+XLE", "Copy+XLE (default)", "PTO+XLE", "PTO+XLE (default)"}
+    assert "PTO+XLE" in (tmp_path / "out" / "style-yelp.md").read_text()
+    assert (tmp_path / "out" / "style-yelp.png").stat().st_size > 1000
+    assert "## PTO+XLE" in (tmp_path / "out" / "traces-yelp.md").read_text()

@@ -54,6 +54,8 @@ def training_sentences(style: str = "", n: int = 3000) -> list[str]:
     chosen: list[str] = []
     while len(chosen) < n:
         pairs = [random.randrange(N_PAIRS) if random.random() < 0.75 else None for _ in KINDS]
+        if style and pairs[0] is None:  # where it would show
+            continue
         has_held_out = any(a is not None and b == (a + 1) % N_PAIRS for a, b in pairwise(pairs))
         if any(pair is not None for pair in pairs) and not has_held_out:
             chosen.append(sentence(pairs, style))
