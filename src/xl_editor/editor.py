@@ -401,7 +401,7 @@ def _difference(before: str, after: str, step: Step) -> Edit:
         inserted=inserted,
         text=after,
         span=(new_at, new_at + len(inserted)),
-        log_odds=step.log_f if step.log_f is not None else 0.0,
+        log_odds=step.log_f,
         logprob=step.logprob,
         style_before=step.style_before,
         style_after=step.style_after,

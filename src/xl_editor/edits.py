@@ -75,14 +75,16 @@ class Edit(_Result):
     inserted: str
     text: str  # with the change made
     span: tuple[int, int]  # where `inserted` stands in `text`
-    log_odds: float  # log q(inserted) − log q(removed), in the same place; in a transfer, log f of what was removed
+    # log q(inserted) − log q(removed) in the same place; in a transfer log f of what was removed, None if forced
+    log_odds: float | None
     logprob: float  # log q(inserted)
     style_before: Mapping[str, float] | None = None  # of a transfer's step: p(style | text)
     style_after: Mapping[str, float] | None = None
 
     def render(self) -> Text:
         start, end = self.span
-        line = Text(f"{self.log_odds:+8.3f}  ", style="dim").append(self.text[:start])
+        odds = "  forced" if self.log_odds is None else f"{self.log_odds:+8.3f}"
+        line = Text(f"{odds}  ", style="dim").append(self.text[:start])
         line.append(self.removed, style="strike red")
         if self.removed and self.inserted:
             line.append(" ")
