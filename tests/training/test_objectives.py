@@ -1,6 +1,7 @@
 """Objectives: the loss is what the engine calls −log q, to the letter, whatever shares the batch."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from xl_editor.training.objectives import (
     InsertionObjective,
     Seq2SeqObjective,
     SummedCrossEntropy,
+    summed_cross_entropy,
 )
 from xl_editor.training.sampling import Slots
 
@@ -69,13 +71,16 @@ def test_summed_cross_entropy_is_torchs(dtype, n_rows):
     targets = torch.randint(0, 31, (n_rows,))
     values = torch.randn(n_rows, 8, dtype=dtype), torch.randn(31, 8, dtype=dtype), torch.randn(31, dtype=dtype)
     ours, theirs = ([value.clone().requires_grad_() for value in values] for _ in range(2))
-    loss = SummedCrossEntropy.apply(*ours, targets)
+    loss = summed_cross_entropy(ours[0], SimpleNamespace(weight=ours[1], bias=ours[2]), targets)
     expected = F.cross_entropy(theirs[0] @ theirs[1].t() + theirs[2], targets, reduction="sum")
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
     (3 * loss / n_rows).backward()
     (3 * expected / n_rows).backward()
     for mine, its in zip(ours, theirs, strict=True):
         torch.testing.assert_close(mine.grad, its.grad, rtol=1e-5, atol=1e-5)
+    with torch.no_grad():
+        head = SimpleNamespace(weight=ours[1], bias=ours[2])
+        torch.testing.assert_close(summed_cross_entropy(ours[0], head, targets), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_summed_cross_entropy_has_the_gradients_of_its_value(monkeypatch):
@@ -85,7 +90,9 @@ def test_summed_cross_entropy_has_the_gradients_of_its_value(monkeypatch):
         torch.randn(*shape, dtype=torch.double, requires_grad=True) for shape in ((7, 4), (5, 4), (5,))
     )
     targets = torch.randint(0, 5, (7,))
-    assert torch.autograd.gradcheck(lambda *inputs: SummedCrossEntropy.apply(*inputs, targets), (states, weight, bias))
+    assert torch.autograd.gradcheck(
+        lambda *inputs: SummedCrossEntropy.apply(*inputs, targets, True), (states, weight, bias)
+    )
 
 
 # --- insertion -------------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def write_recipe(directory: Path, **sections: Any) -> Path:
         "objective": "xl-editor",
         "data": {"dir": str(directory), "max_tokens": 16},
         "vocabulary": {"kind": "word"},
-        "model": {"n_layer": 2, "n_head": 2, "d_model": 64, "d_inner": 128, "dropout": 0.0},
+        "model": {"n_layer": 2, "n_head": 4, "d_model": 64, "d_inner": 128, "dropout": 0.0},
         "sampling": {},
         "optim": {
             "learning_rate": 3e-3,
