@@ -263,7 +263,7 @@ class _Plain:
     def __init__(self, text: str) -> None:
         self.text = text
 
-    def render(self) -> str:
+    def render(self, *, marked: bool = False) -> str:
         return self.text
 
 
@@ -274,7 +274,7 @@ class _Styles:
     def to_dict(self) -> dict[str, Any]:
         return {"styles": self.probabilities}
 
-    def render(self) -> str:
+    def render(self, *, marked: bool = False) -> str:
         return "  ".join(f"{style} {p:.4f}" for style, p in self.probabilities.items())
 
 
@@ -334,7 +334,7 @@ def _print(console: Console, text: str, answers: list[Any], as_json: bool, plura
     if many:
         console.print(text, style="bold", markup=False)
     for answer in answers:
-        rendered = answer.render()
+        rendered = answer.render(marked=not console.is_terminal)
         console.print(rendered) if not isinstance(rendered, str) else console.print(rendered, markup=False)
 
 

@@ -1,6 +1,8 @@
 """What an editor answers: plain values that Python, the command line, JSON, HTTP and the web page all render.
 
 Offsets are character offsets into the text that the user gave. Log-probabilities and odds are natural logarithms.
+`render` underlines what was put in and strikes out what was taken out; `marked`, for what is no terminal, writes
+{+put in+} and [-taken out-] instead.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ class Score(_Result):
     tokens: tuple[str, ...]
     perplexity: float  # exp(−logprob / number of tokens, END included)
 
-    def render(self) -> Text:
+    def render(self, *, marked: bool = False) -> Text:
         line = Text(f"log q {self.logprob:.4f}  perplexity {self.perplexity:.2f}  ")
         for token, logprob in zip(self.tokens, self.token_logprobs, strict=True):
             line.append(f" {token}", style="bold").append(f" {logprob:.2f}", style="dim")
@@ -46,7 +48,7 @@ class Slot(_Result):
     before: str  # the text on both sides, for reading
     after: str
 
-    def render(self) -> Text:
+    def render(self, *, marked: bool = False) -> Text:
         line = Text(f"{self.logprob_end:8.3f}  ", style="dim")
         return line.append(self.before).append("‸", style="bold red").append(self.after)
 
@@ -60,8 +62,8 @@ class Filling(_Result):
     spans: tuple[tuple[int, int], ...]  # where they stand in `text`
     logprob: float
 
-    def render(self) -> Text:
-        return Text(f"{self.logprob:8.3f}  ", style="dim").append_text(_underlined(self.text, self.spans))
+    def render(self, *, marked: bool = False) -> Text:
+        return Text(f"{self.logprob:8.3f}  ", style="dim").append_text(_with_insertions(self.text, self.spans, marked))
 
 
 @dataclass(frozen=True)
@@ -81,14 +83,14 @@ class Edit(_Result):
     style_before: Mapping[str, float] | None = None  # of a transfer's step: p(style | text)
     style_after: Mapping[str, float] | None = None
 
-    def render(self) -> Text:
+    def render(self, *, marked: bool = False) -> Text:
         start, end = self.span
         odds = "  forced" if self.log_odds is None else f"{self.log_odds:+8.3f}"
         line = Text(f"{odds}  ", style="dim").append(self.text[:start])
-        line.append(self.removed, style="strike red")
+        line.append_text(_taken_out(self.removed, marked))
         if self.removed and self.inserted:
             line.append(" ")
-        return line.append(self.inserted, style="underline green").append(self.text[end:])
+        return line.append_text(_put_in(self.inserted, marked)).append(self.text[end:])
 
 
 @dataclass(frozen=True)
@@ -103,11 +105,11 @@ class Deletion(_Result):
     perplexity_ratio: float  # PPL(removed) / PPL(nothing): high for what does not belong
     perplexity_without: float | None = None  # of the whole text without it, if asked for ("+ rank")
 
-    def render(self) -> Text:
+    def render(self, *, marked: bool = False) -> Text:
         line = Text(f"×{self.perplexity_ratio:<9.4g} {self.log_odds:+8.2f}  ", style="dim")
         if self.perplexity_without is not None:
             line.append(f"{self.perplexity_without:8.2f}  ", style="dim")
-        return line.append(self.removed, style="strike red")
+        return line.append_text(_taken_out(self.removed, marked))
 
 
 @dataclass(frozen=True)
@@ -121,15 +123,24 @@ class Trace(_Result):
     style_before: Mapping[str, float] = field(default_factory=dict)
     style_after: Mapping[str, float] = field(default_factory=dict)
 
-    def render(self) -> Text:
+    def render(self, *, marked: bool = False) -> Text:
         lines = [Text(self.source)]
-        lines += [edit.render() for edit in self.edits]
+        lines += [edit.render(marked=marked) for edit in self.edits]
         lines.append(Text(f"stopped: {self.stopped}", style="dim"))
         return Text("\n").join(lines)
 
 
-def _underlined(text: str, spans: tuple[tuple[int, int], ...]) -> Text:
-    line = Text(text)
+def _put_in(text: str, marked: bool) -> Text:
+    return Text(f"{{+{text}+}}" if marked and text else text, style="underline green")
+
+
+def _taken_out(text: str, marked: bool) -> Text:
+    return Text(f"[-{text}-]" if marked and text else text, style="strike red")
+
+
+def _with_insertions(text: str, spans: tuple[tuple[int, int], ...], marked: bool) -> Text:
+    line, done = Text(), 0
     for start, end in spans:
-        line.stylize("underline green", start, end)
-    return line
+        line.append(text[done:start]).append_text(_put_in(text[start:end], marked))
+        done = end
+    return line.append(text[done:])

@@ -73,7 +73,7 @@ def test_two_processes_train_as_one(recipe, torchrun):
         expected = toy.log_of(one, key)
         assert len(expected) == (3 if key == "eval_loss" else STEPS)
         assert toy.log_of(torchrun, key) == pytest.approx(expected, abs=tolerance), key
-    assert toy.log_of(one, "loss")[-1] < toy.log_of(one, "loss")[0] - 1  # there was something to learn
+    assert toy.log_of(one, "loss")[-1] < toy.log_of(one, "loss")[0] - 0.5  # there was something to learn
     assert Editor.from_pretrained(torchrun).styles == ("n", "p")
 
 

@@ -87,7 +87,7 @@ def test_it_writes_the_word_of_the_style_that_it_is_asked_for(tmp_path, styles):
         data=styled_files(tmp_path, styles),
         sampling={**HAS_GAPS, "style_dropout": 0.1},
         classifier={"weight": 2, "share": 0.25},
-        optim=LEARNS,
+        optim={**LEARNS, "steps": 1500},
     )
     output = toy.train(recipe, tmp_path / "model")
     editor = Editor.from_pretrained(output)
