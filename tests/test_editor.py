@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xl_editor import Editor
-from xl_editor.editor import MAX_TOKENS, EditorError
+from xl_editor.editor import MAX_TOKENS, EditorError, _difference
 from xl_editor.model import ModelError
+from xl_editor.transfer import Step
 
 TEXT = "The food wasn't good! We'll come back again."
 
@@ -240,3 +241,23 @@ def test_a_model_without_styles_says_so(toy_directory, tmp_path):
         plain.transfer("the food", to="positive")
     with pytest.raises(EditorError, match="no styles: it cannot classify"):
         plain.classify("the food")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "operation", "removed", "inserted"),
+    [
+        ("my best buds and wine", "my buds and wine", "delete", "best", ""),
+        ("my buds and wine", "my best buds and wine", "insert", "", "best"),
+        ("it was good .", "it was great .", "replace", "good", "great"),
+        ("good", "great", "replace", "good", "great"),
+        ("sweet too .", "the sauce was great and sweet too .", "insert", "", "the sauce was great and"),
+        ("very very good", "very good", "delete", "very", ""),
+        ("It was bad.", "It was not bad.", "insert", "", "not"),
+        ("so bad", "so", "delete", "bad", ""),
+    ],
+)
+def test_a_step_is_told_in_whole_words(before, after, operation, removed, inserted):
+    edit = _difference(before, after, Step(0, 0, (), 1.0, -1.0, {}, {}))
+    assert (edit.operation, edit.removed, edit.inserted) == (operation, removed, inserted)
+    assert before[edit.start : edit.end] == removed
+    assert after[edit.span[0] : edit.span[1]] == inserted

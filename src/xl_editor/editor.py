@@ -386,10 +386,12 @@ class _History:
 def _difference(before: str, after: str, step: Step) -> Edit:
     """A step as an edit of the text: whole words, from the first that differs to the last."""
     start = _n_common(before, after)
-    while start > 0 and not before[start - 1].isspace():
+    while (
+        start > 0 and not before[start - 1].isspace() and not all(_ends_word(text, start) for text in (before, after))
+    ):
         start -= 1
     tail = _n_common(before[start:][::-1], after[start:][::-1])
-    while tail > 0 and not before[len(before) - tail].isspace():
+    while tail > 0 and not all(_begins_word(text, len(text) - tail, start) for text in (before, after)):
         tail -= 1
     removed, inserted = (text[start : len(text) - tail].strip() for text in (before, after))
     at, new_at = before.find(removed, start), after.find(inserted, start)
@@ -406,6 +408,14 @@ def _difference(before: str, after: str, step: Step) -> Edit:
         style_before=step.style_before,
         style_after=step.style_after,
     )
+
+
+def _ends_word(text: str, at: int) -> bool:
+    return at == len(text) or text[at].isspace()
+
+
+def _begins_word(text: str, at: int, start: int) -> bool:
+    return at == start or text[at].isspace() or text[at - 1].isspace()
 
 
 def _n_common(one: str, other: str) -> int:

@@ -132,7 +132,7 @@ def styled_data(directory: Path, styles: tuple[str, ...]) -> dict:
     return {"dir": str(directory), "train": train, "dev": dev}
 
 
-@pytest.mark.parametrize(("objective", "least_gain"), [("l2r", 1.5), ("xl-editor", 0.7)])
+@pytest.mark.parametrize(("objective", "least_gain"), [("l2r", 2.5), ("xl-editor", 0.7)])
 def test_fine_tuning_starts_well_below_random_initialisation(tmp_path, pretrained, objective, least_gain):
     """Nats a target. END, half of what xl-editor predicts in so short a text, is new to both."""
     optim = {"learning_rate": 1e-3, "steps": 10, "eval_every": 10}
@@ -143,7 +143,6 @@ def test_fine_tuning_starts_well_below_random_initialisation(tmp_path, pretraine
         output = toy.train(recipe, recipe.parent / "model", before=toy.log_every_step)
         losses.append(toy.log_of(output, "loss")[0])
         evaluations.append(toy.log_of(output, "eval_loss")[0])
-    print(losses, evaluations)
     assert losses[0] < losses[1] - least_gain
     assert evaluations[0] < evaluations[1] - least_gain
 
@@ -161,7 +160,7 @@ def test_end_and_styles_are_added_to_what_was_pretrained(tmp_path, pretrained):
     for name, parameter in before.named_parameters():
         grown = weights[name]
         torch.testing.assert_close(grown[:n_old] if len(grown) == n_old + 3 else grown, parameter, atol=1e-6, rtol=0)
-    assert float(after.transformer.word_embedding.weight[n_old:].std()) == pytest.approx(0.02, rel=0.3)
+    assert float(after.transformer.word_embedding.weight[n_old:].detach().std()) == pytest.approx(0.02, rel=0.3)
 
     editor = Editor.from_pretrained(output)
     format = editor.engine.format
