@@ -35,6 +35,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 from transformers import XLNetLMHeadModel
+from transformers.utils import logging
 
 from model import gemm_peak
 from xl_editor.geometry import PADDING, Places, relate
@@ -251,6 +252,8 @@ class Side:
 def serve(side: str, recipe: Recipe, n_steps: int, threads: int) -> None:
     """Answer each line of standard input by a line of JSON."""
     torch.set_num_threads(threads) if side == "theirs" else prepare_process(threads)
+    logging.set_verbosity_error()  # their language model has no use for our classifier, and says so at length
+    logging.disable_progress_bar()
     torch.manual_seed(0)
     worker = Side(side, recipe, n_steps)
     for line in sys.stdin:

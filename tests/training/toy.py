@@ -242,6 +242,9 @@ def kill_in_save(where: str, number: int) -> None:
         for file in files[: len(files) // 2]:
             file.unlink()
 
+    def is_whole_checkpoint(path: Any, *_: Any) -> bool:
+        return Path(path).name.startswith("checkpoint-") and Path(path).is_dir()
+
     if where == "weights":
         model.save_file = dies(model.save_file, half_written(model.save_file), lambda *_: True)
     elif where == "optimizer":
@@ -249,8 +252,7 @@ def kill_in_save(where: str, number: int) -> None:
     elif where == "rename":
         trainer.sync_tree = dies(trainer.sync_tree, lambda _: None, lambda _: True)
     elif where == "rotation":
-        is_checkpoint = lambda path, *_, **__: Path(path).name.startswith("checkpoint-") and Path(path).is_dir()  # noqa: E731
-        shutil.rmtree = dies(shutil.rmtree, half_deleted, is_checkpoint)
+        shutil.rmtree = dies(shutil.rmtree, half_deleted, is_whole_checkpoint)
     else:
         raise ValueError(where)
 
