@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from xl_editor.training.files import sync
 from xl_editor.training.sampling import Bools, Ints, random_bits
 from xl_editor.training.vocabulary import (
     TOKENIZER_FILE,
@@ -479,7 +480,7 @@ def _write_atomically(directory: Path, write: Callable[[Path], None], is_complet
     try:
         write(new)
         for path in (*new.iterdir(), new):
-            _sync(path)
+            sync(path)
         try:
             new.rename(directory)
         except OSError:
@@ -487,14 +488,6 @@ def _write_atomically(directory: Path, write: Callable[[Path], None], is_complet
                 return  # another process was faster, and its work is as good as ours
             shutil.rmtree(directory)
             new.rename(directory)
-        _sync(directory.parent)
+        sync(directory.parent)
     finally:
         shutil.rmtree(new, ignore_errors=True)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

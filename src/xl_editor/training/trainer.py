@@ -17,11 +17,11 @@ from torch import Tensor
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
+from xl_editor.training.files import PARTIAL, sync, sync_tree, write_whole
 from xl_editor.training.objectives import IGNORED, Batch
 from xl_editor.training.stream import MicroBatches
 
 CHECKPOINTS = "checkpoints"
-PARTIAL = ".partial"  # where a checkpoint is written before it gets its name
 LOG_FILE = "log.jsonl"
 RUNNING_LOSS_FILE = "running_loss.json"  # of a checkpoint: the loss since the last entry of the log
 KEPT_CHECKPOINTS = 2
@@ -282,25 +282,3 @@ def read_log(path: Path) -> list[dict[str, float]]:
         except json.JSONDecodeError:
             break
     return entries
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file, which is there with all its text or as it was before."""
-    partial = path.with_name(f"{PARTIAL}-{path.name}")
-    partial.write_text(text, encoding="utf-8")
-    sync(partial)
-    os.replace(partial, path)
-
-
-def sync_tree(directory: Path) -> None:
-    for path in (*directory.rglob("*"), directory):
-        sync(path)
-
-
-def sync(path: Path) -> None:
-    """Make sure that what was written is on disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,0 +1,31 @@
+"""Files that are there with all they should hold, or as they were before, whenever the power goes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+PARTIAL = ".partial"  # what is being written, before it gets its name
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file, which is there with all its text or as it was before."""
+    partial = path.with_name(f"{PARTIAL}-{path.name}")
+    partial.write_text(text, encoding="utf-8")
+    sync(partial)
+    os.replace(partial, path)
+
+
+def sync_tree(directory: Path) -> None:
+    """Make sure that all that was written below a directory is on disk."""
+    for path in (*directory.rglob("*"), directory):
+        sync(path)
+
+
+def sync(path: Path) -> None:
+    """Make sure that what was written is on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
