@@ -150,7 +150,7 @@ class SummedCrossEntropy(torch.autograd.Function):
     """`summed_cross_entropy` and its gradients, without ever holding all the logits.
 
     The gradient of a sum is known before anybody asks for it, so it is computed while a chunk of logits is still in
-    the cache. That halves the time of a training step's last product, and frees its memory.
+    the cache, and its memory is free again before the next one.
     """
 
     ROWS_AT_ONCE = 256

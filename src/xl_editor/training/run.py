@@ -135,7 +135,7 @@ def check_shares(recipe: Recipe, n_processes: int) -> None:
 def prepare_process(threads: int | None) -> None:
     n_processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     torch.set_num_threads(threads or max(1, (os.cpu_count() or 1) // n_processes_here))
-    # glibc gives large blocks back at once and then faults in every page anew: a third of a training step.
+    # glibc gives large blocks back at once and then faults in every page anew (see docs/benchmarks.md).
     try:
         libc = ctypes.CDLL("libc.so.6")
         libc.mallopt(ctypes.c_int(-3), ctypes.c_int(1 << 30))  # M_MMAP_THRESHOLD

@@ -17,6 +17,7 @@ from torch import Tensor
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
+from xl_editor.geometry import PADDING
 from xl_editor.training.files import PARTIAL, sync, sync_tree, write_whole
 from xl_editor.training.objectives import IGNORED, Batch
 from xl_editor.training.stream import MicroBatches
@@ -261,7 +262,7 @@ class ShowProgress(TrainerCallback):
 def n_real_tokens(batch: Batch) -> int:
     """Tokens of a batch's sequences: what a pass over the corpus counts, not what the model computes."""
     if "slot" in batch:
-        return int((batch["slot"] != -2).sum())
+        return int((batch["slot"] != PADDING).sum())
     return int(batch["attention_mask"].sum() + (batch["labels"] != IGNORED).sum())
 
 
