@@ -182,7 +182,7 @@ def test_threads_share_an_editor(editor):
 
 
 def test_transfer_changes_what_its_edits_say(editor):
-    trace = editor.transfer(TEXT, to="positive", threshold=0.05, max_steps=4)
+    trace = editor.transfer(TEXT, to="positive", preset="paper", threshold=-1.0, max_steps=4)
     assert trace.source == TEXT
     before = TEXT
     for edit in trace.edits:
@@ -196,9 +196,10 @@ def test_transfer_changes_what_its_edits_say(editor):
     json.dumps(trace.to_dict())
 
 
-def test_texts_transferred_together_end_as_alone(editor):
+@pytest.mark.parametrize("preset", ["paper", "default"])
+def test_texts_transferred_together_end_as_alone(editor, preset):
     texts = [TEXT, "the food was great .", "Slow staff.", "i paid 5 dollars , and it 's cold ."] * 2
-    how = {"to": "negative", "threshold": 0.05, "max_steps": 3}
+    how = {"to": "negative", "preset": preset, "threshold": 0.05, "max_steps": 3}
     together, alone = editor.transfer_all(texts, **how), [editor.transfer(text, **how) for text in texts]
 
     def told(trace):
@@ -208,10 +209,12 @@ def test_texts_transferred_together_end_as_alone(editor):
 
 
 def test_kept_words_stay_and_zero_steps_change_nothing(editor):
-    trace = editor.transfer("the food was great .", to="negative", threshold=-50, max_steps=6, keep=["Food", "great"])
+    how = {"to": "negative", "preset": "paper", "threshold": -50}
+    trace = editor.transfer("the food was great .", **how, max_steps=6, keep=["Food", "great"])
+    assert trace.edits
     assert "food" in trace.text.split()
     assert "great" in trace.text.split()
-    assert editor.transfer(TEXT, to="negative", threshold=-50, max_steps=0).text == TEXT
+    assert editor.transfer(TEXT, **how, max_steps=0).text == TEXT
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from xl_editor.engine import Scored
-from xl_editor.transfer import Preset, Task, candidates, tokens_as_units, transfer
+from xl_editor.transfer import PaperRules, Task, candidates, tokens_as_units, transfer
 
 END, BAD, GOOD, WORD, OTHER, START = 0, 1, 2, 3, 4, 5
 VOCABULARY = 6
@@ -63,7 +63,7 @@ class Table:
 
 def to_positive(ids, table=None, preset=None, **task):
     (revision,) = transfer(
-        table or Table(), [Task(ids, "negative", **task)], "positive", preset or Preset(max_span=0, threshold=2.0)
+        table or Table(), [Task(ids, "negative", **task)], "positive", preset or PaperRules(max_span=0, threshold=2.0)
     )
     return revision
 
@@ -97,7 +97,9 @@ def test_what_stands_out_is_replaced_and_the_trace_tells():
 
 def test_the_threshold_is_reached_by_equality_and_not_below():
     assert to_positive((WORD, BAD), Table(odds=2.0)).ids == (WORD, GOOD)
-    untouched = to_positive((WORD, BAD), Table(odds=1.99), Preset(max_span=0, threshold=2.0, forced_insertion=False))
+    untouched = to_positive(
+        (WORD, BAD), Table(odds=1.99), PaperRules(max_span=0, threshold=2.0, forced_insertion=False)
+    )
     assert untouched.ids == (WORD, BAD)
     assert not untouched.steps
 
@@ -105,7 +107,7 @@ def test_the_threshold_is_reached_by_equality_and_not_below():
 def test_of_equals_the_first_wins():
     (step, *_) = to_positive((BAD, WORD, BAD)).steps
     assert (step.start, step.end) == (0, 1)
-    (step, *_) = to_positive((WORD, BAD, WORD), preset=Preset(max_span=2, threshold=2.0)).steps
+    (step, *_) = to_positive((WORD, BAD, WORD), preset=PaperRules(max_span=2, threshold=2.0)).steps
     assert (step.start, step.end) == (0, 2)  # WORD BAD, BAD, … have the same odds: the lowest position
 
 
@@ -129,7 +131,7 @@ def test_an_insertion_is_never_empty():
             rows[:, END] = 0.0 if contexts[0].style == "positive" else -9.0  # END gains most, but may not be chosen
             return rows
 
-    revision = to_positive((WORD,), Gap(), Preset(max_span=-1, threshold=2.0, max_steps=1))
+    revision = to_positive((WORD,), Gap(), PaperRules(max_span=-1, threshold=2.0, max_steps=1))
     assert revision.ids == (WORD, GOOD)
 
 
@@ -142,7 +144,7 @@ def test_forced_insertion_at_the_start_once_and_only_if_the_source_style_is_sure
     assert to_positive((BAD, BAD, BAD, WORD), table).ids[:2] == (START, GOOD)
     assert len(to_positive((BAD, BAD, BAD, WORD), table).steps) == 1  # still sure, but once is enough
     assert to_positive((WORD, OTHER), table).ids == (WORD, OTHER)  # p(negative) = 0.5
-    off = to_positive((BAD, WORD), table, Preset(max_span=0, forced_insertion=False))
+    off = to_positive((BAD, WORD), table, PaperRules(max_span=0, forced_insertion=False))
     assert off.ids == (BAD, WORD)
 
 
@@ -154,10 +156,10 @@ def test_a_text_that_repeats_ends_the_loop():
 
 
 def test_the_step_limit_ends_the_loop():
-    revision = to_positive((BAD,) * 5, preset=Preset(max_span=0, threshold=2.0, max_steps=3))
+    revision = to_positive((BAD,) * 5, preset=PaperRules(max_span=0, threshold=2.0, max_steps=3))
     assert revision.ids == (GOOD, GOOD, GOOD, BAD, BAD)
     assert revision.stopped == "the limit of 3 steps"
-    assert to_positive((BAD,), preset=Preset(max_steps=0)).ids == (BAD,)
+    assert to_positive((BAD,), preset=PaperRules(max_steps=0)).ids == (BAD,)
 
 
 def test_everything_may_go():
@@ -168,7 +170,7 @@ def test_everything_may_go():
 
 def test_kept_words_are_never_edited_also_after_they_have_moved():
     table = Table(fill={"positive": (GOOD, OTHER), "negative": (BAD,)})
-    revision = to_positive((BAD, WORD, BAD), table, kept=frozenset({2}), preset=Preset(max_span=1, threshold=2.0))
+    revision = to_positive((BAD, WORD, BAD), table, kept=frozenset({2}), preset=PaperRules(max_span=1, threshold=2.0))
     assert revision.ids[-1] == BAD
     assert GOOD in revision.ids
 
@@ -178,7 +180,7 @@ def test_many_texts_advance_together_and_end_as_if_alone():
     alone = [to_positive(text) for text in texts]
     table = Table()
     together = transfer(
-        table, [Task(text, "negative") for text in texts], "positive", Preset(max_span=0, threshold=2.0)
+        table, [Task(text, "negative") for text in texts], "positive", PaperRules(max_span=0, threshold=2.0)
     )
     assert together == alone
     assert table.batches[0] == sum(

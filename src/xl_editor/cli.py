@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -176,14 +177,16 @@ def transfer(
     file: File = None,
     model: Model = None,
     source: Annotated[str | None, typer.Option("--from", help="The source style; guessed by default.")] = None,
-    preset: Annotated[str, typer.Option(help="default (whole words) or paper (the published method).")] = "default",
+    preset: Annotated[
+        str, typer.Option(help="default (the smallest edit that convinces) or paper (Algorithm 1).")
+    ] = "default",
     threshold: Annotated[float | None, typer.Option(help="What log f must reach for an edit.")] = None,
     max_steps: Annotated[int | None, typer.Option(help="Most edits of a sentence.")] = None,
     keep: Annotated[list[str] | None, typer.Option(help="A word that is never edited; may be repeated.")] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show every edit, not only the result.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Revise a text into another style, edit by edit (Algorithm 1 of the paper).
+    """Revise a text into another style, edit by edit.
 
     xl-editor transfer "the food was bland and over priced ." --to positive --trace
     """
@@ -194,6 +197,35 @@ def transfer(
         return [found if trace or as_json else _Plain(found.text)]
 
     _answer(texts, file, as_json, None, ask, alone=True)
+
+
+@app.command()
+def tune(
+    model: Annotated[Path, typer.Argument(help="The directory of a model with styles; its config.json is changed.")],
+    dev: Annotated[list[str], typer.Option(help="STYLE=FILE: sentences that were not trained on; once a style.")],
+    sentences: Annotated[int, typer.Option(help="Of each file, the first so many.")] = 250,
+) -> None:
+    """Choose the settings of `transfer` for a model on development sentences, and keep them with the model.
+
+    xl-editor tune my-model --dev negative=dev.neg --dev positive=dev.pos
+    """
+    with _extra("Evaluation", "evaluate"):
+        from xl_editor.evaluation.style_data import read_lines
+        from xl_editor.evaluation.tune import sure_margin, try_paper_rules, write_presets
+    editor = _load(str(model))
+    files = dict(given.partition("=")[::2] for given in dev)
+    if len(editor.styles) < 2 or set(files) != set(editor.styles):
+        _refuse(f"--dev must name a file for each style of the model: {', '.join(editor.styles) or 'it has none'}.")
+    lines = {style: [line for line in read_lines(Path(files[style]))[:sentences] if line] for style in editor.styles}
+    margin = sure_margin(editor, lines)
+    print(
+        f"nine of ten sentences have logit p(their style) ≥ {margin}\n\n L  threshold    Acc  BLEU against the source"
+    )
+    trials = []
+    for trial in try_paper_rules(editor, lines):
+        trials.append(trial)
+        print(f"{trial.max_span:2}{trial.threshold:11}{trial.acc:7.1f}{trial.kept:7.1f}", flush=True)
+    print(json.dumps(write_presets(model, max(trials, key=lambda trial: trial.value), margin)))
 
 
 @reproduce_app.command("style")
@@ -208,13 +240,11 @@ def reproduce_style(
 
     xl-editor reproduce style --data yelp --work judges --output results
     """
-    editor = _load(model, of_styles=True)
-    try:
+    with _extra("Evaluation", "evaluate"):
         from xl_editor.evaluation.reproduce_style import reproduce_style as run
         from xl_editor.evaluation.style import open_judges
         from xl_editor.evaluation.style_data import StyleData
-    except ModuleNotFoundError as error:
-        _refuse(f"Evaluation needs {error.name}; install it with: pip install 'xl-editor[evaluate]'")
+    editor = _load(model, of_styles=True)
     opened = StyleData.open(data)
     run(opened, editor, open_judges(opened, work, range(seeds)), work, output)
     print((output / f"style-{opened.name}.md").read_text(encoding="utf-8"))
@@ -249,11 +279,9 @@ def train(
 
     xl-editor train recipes/yelp.yaml --set data.dir=DIR --output my-model
     """
-    try:
+    with _extra("Training", "train"):
         from xl_editor.training.recipe import load_recipe
         from xl_editor.training.run import train as run
-    except ModuleNotFoundError as error:
-        _refuse(f"Training needs {error.name}; install it with: pip install 'xl-editor[train]'")
     overrides = [*(settings or []), *([f"optim.minutes={minutes}"] if minutes is not None else [])]
     if not run(load_recipe(recipe, overrides), output, resume=resume):
         raise typer.Exit(EXIT_INTERRUPTED)
@@ -276,6 +304,15 @@ class _Styles:
 
     def render(self, *, marked: bool = False) -> str:
         return "  ".join(f"{style} {p:.4f}" for style, p in self.probabilities.items())
+
+
+@contextmanager
+def _extra(what: str, extra: str) -> Iterator[None]:
+    """For imports of packages that are only there with an extra."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        _refuse(f"{what} needs {error.name}; install it with: pip install 'xl-editor[{extra}]'")
 
 
 def _load(model: str | None, *, of_styles: bool = False) -> Editor:

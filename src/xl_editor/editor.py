@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
@@ -21,9 +21,10 @@ from xl_editor.context import ContextFormat
 from xl_editor.edits import Deletion, Edit, Filling, Score, Slot, Trace
 from xl_editor.engine import Context, Decoding, Engine, Ids, Insertion
 from xl_editor.model import ModelError, XLEditorModel, find_directory
+from xl_editor.search import SearchRules, search
 from xl_editor.sentences import split_sentences
 from xl_editor.text import BLANK, Codec, EncodedText, TextFormat, split_blanks
-from xl_editor.transfer import Preset, Revision, Step, Task, tokens_as_units, transfer
+from xl_editor.transfer import PaperRules, Revision, Step, Task, transfer
 
 BUNDLED = Path(__file__).parent / "models"
 TOKENIZER_FILE = "tokenizer.json"
@@ -246,8 +247,8 @@ class Editor:
         progress: bool = False,
     ) -> list[Trace]:
         """`transfer` for many texts, which advance together; the results are the same as one by one."""
-        settings, units_of = self._preset(preset, max_steps, threshold)
         self._check_transfer(to, source)
+        revise = self._method(preset, to, max_steps, threshold)
         traces = []
         for first in track(range(0, len(texts), TEXTS_AT_ONCE), disable=not progress, description="transfer"):
             # The published method knows no sentences: a text is one sequence.
@@ -260,7 +261,7 @@ class Editor:
                     others = {style: p for style, p in found.items() if style != to}
                     guessed = max(others, key=lambda style: others[style])
                     tasks.append(Task(encoded.ids, source or guessed, _kept_tokens(encoded, keep)))
-                revisions = iter(transfer(self.engine, tasks, to, settings, units_of))
+                revisions = iter(revise(tasks))
                 traces += [text.trace([next(revisions) for _ in text.encoded]) for text in some]
         return traces
 
@@ -300,23 +301,26 @@ class Editor:
             logprob=logprob,
         )
 
-    def _preset(
-        self, name: str, max_steps: int | None, threshold: float | None
-    ) -> tuple[Preset, Callable[[Ids], Sequence[tuple[int, int]]]]:
-        if name not in PRESETS:
-            raise EditorError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}.")
-        preset = Preset.from_dict(self.model.config.editor.get("presets", {}).get(name, {}))
+    def _method(
+        self, preset: str, to: str, max_steps: int | None, threshold: float | None
+    ) -> Callable[[Sequence[Task]], list[Revision]]:
+        """How the preset makes its revisions, with the model's own settings unless others are given."""
+        if preset not in PRESETS:
+            raise EditorError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}.")
+        settings = dict(self.model.config.editor.get("presets", {}).get(preset, {}))
         if max_steps is not None:
             _check_at_least("max_steps", max_steps, 0)
-            preset = replace(preset, max_steps=max_steps)
+            settings["max_steps"] = max_steps
         if threshold is not None:
-            preset = replace(preset, threshold=threshold)
-        return preset, tokens_as_units if name == "paper" else self._words_as_units
+            settings["threshold"] = threshold
+        if preset == "paper":
+            return partial(transfer, self.engine, target=to, rules=PaperRules(**settings))
+        return partial(search, self.engine, target=to, rules=SearchRules(**settings), units_of=self._words_as_units)
 
     def _words_as_units(self, ids: Ids) -> Sequence[tuple[int, int]]:
         encoded = self.codec.encode(self.codec.decode(ids))
         if encoded.ids != ids:  # an unknown word, or pieces that no text is cut into: then every token by itself
-            return tokens_as_units(ids)
+            return [(i, i + 1) for i in range(len(ids))]
         return [(word.first, word.last) for word in encoded.words]
 
     def _check_transfer(self, to: str, source: str | None) -> None:

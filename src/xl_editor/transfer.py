@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from itertools import islice
+from typing import Protocol
 
 from torch import Tensor
 
@@ -34,18 +35,14 @@ class Estimator(Protocol):
 
 
 @dataclass(frozen=True)
-class Preset:
-    """How a transfer is made. A model's config.json keeps its own under editor.presets, by name."""
+class PaperRules:
+    """What the paper leaves open. A model's config.json keeps its own under editor.presets."""
 
     max_span: int = 2  # the paper's L: a span has at most L + 1 units
     threshold: float = 2.0  # log v_thres: what log f must reach for an edit
     forced_insertion: bool = True  # at the start, once, if nothing else can be done and the source style is sure
     max_steps: int = 10
     max_length: int = 16  # tokens of what is put in
-
-    @classmethod
-    def from_dict(cls, settings: dict[str, Any]) -> Preset:
-        return cls(**settings)
 
 
 @dataclass(frozen=True)
@@ -80,15 +77,64 @@ class Revision:
 
 
 @dataclass
-class _State:
+class TextInProgress:
     ids: Ids
     source: str
     kept: frozenset[int]
     styles: dict[str, float]  # p(style | ids)
     seen: set[Ids]
     steps: list[Step] = field(default_factory=list)
-    forced: bool = False
     stopped: str | None = None
+
+    def edit(self, span: Span, filling: Scored, log_f: float | None, styles: dict[str, float]) -> None:
+        """Put the filling in place of the span; a text that was there before ends the work."""
+        start, end = span
+        after = self.ids[:start] + filling.ids + self.ids[end:]
+        if after in self.seen:
+            self.stopped = "the text repeats"
+            return
+        self.steps.append(Step(start, end, filling.ids, log_f, filling.logprob, self.styles, styles))
+        shift = len(filling.ids) - (end - start)
+        self.kept = frozenset(token if token < end else token + shift for token in self.kept)
+        self.ids, self.styles = after, styles
+        self.seen.add(after)
+        if not after:
+            self.stopped = "nothing is left"
+
+
+def begin(estimator: Estimator, tasks: Sequence[Task]) -> list[TextInProgress]:
+    styles = estimator.classify([task.ids for task in tasks])
+    return [TextInProgress(t.ids, t.source, t.kept, found, {t.ids}) for t, found in zip(tasks, styles, strict=True)]
+
+
+def finish(texts: Sequence[TextInProgress]) -> list[Revision]:
+    return [Revision(text.ids, tuple(text.steps), text.stopped or "") for text in texts]
+
+
+@dataclass(frozen=True)
+class SpanScore:
+    """How likely what stands in a span is under the source style, and how much likelier than under the target style."""
+
+    logprob: float
+    log_f: float
+
+
+def score_spans(
+    estimator: Estimator, texts: Sequence[TextInProgress], spans: Sequence[Sequence[Span]], target: str
+) -> list[list[SpanScore]]:
+    """The paper's log f of each span of each text: log q(span | its context, source) − log q(span | …, target)."""
+    asked = [
+        Insertion(Context.around(text.ids, *span, style), text.ids[slice(*span)])
+        for text, of_text in zip(texts, spans, strict=True)
+        for span in of_text
+        for style in (text.source, target)
+    ]
+    logprobs = iter([scored.logprob for scored in estimator.score(asked)])
+    pairs = zip(logprobs, logprobs, strict=True)
+    return [
+        [SpanScore(source, round(source - other, DECIMALS)) for source, other in islice(pairs, len(of_text))]
+        for of_text in spans
+    ]
 
 
 def tokens_as_units(ids: Ids) -> list[Span]:
@@ -100,19 +146,18 @@ def transfer(
     estimator: Estimator,
     tasks: Sequence[Task],
     target: str,
-    preset: Preset,
+    rules: PaperRules,
     units_of: Callable[[Ids], Sequence[Span]] = tokens_as_units,
 ) -> list[Revision]:
     """Algorithm 1 with the paper's rules, for many texts at once; each as if it were alone.
 
     `units_of` gives what an edit takes as a whole: tokens, or words.
     """
-    styles = estimator.classify([task.ids for task in tasks])
-    states = [_State(t.ids, t.source, t.kept, found, {t.ids}) for t, found in zip(tasks, styles, strict=True)]
-    while active := [state for state in states if state.stopped is None]:
-        chosen = _choose(estimator, active, target, preset, units_of)
-        _edit(estimator, chosen, target, preset)
-    return [Revision(state.ids, tuple(state.steps), state.stopped or "") for state in states]
+    texts = begin(estimator, tasks)
+    while active := [text for text in texts if text.stopped is None]:
+        chosen = _choose(estimator, active, target, rules, units_of)
+        _edit(estimator, chosen, target, rules)
+    return finish(texts)
 
 
 def candidates(units: Sequence[Span], max_span: int) -> Iterator[Span]:
@@ -131,61 +176,48 @@ def candidates(units: Sequence[Span], max_span: int) -> Iterator[Span]:
 
 def _choose(
     estimator: Estimator,
-    states: list[_State],
+    texts: list[TextInProgress],
     target: str,
-    preset: Preset,
+    rules: PaperRules,
     units_of: Callable[[Ids], Sequence[Span]],
-) -> list[tuple[_State, Span, float | None]]:
+) -> list[tuple[TextInProgress, Span, float | None]]:
     """For each text the span to edit and its log f; a text with nothing to edit is told to stop."""
-    spans = [[c for c in candidates(units_of(s.ids), preset.max_span) if not s.kept & set(range(*c))] for s in states]
-    asked = [
-        Insertion(Context.around(state.ids, *span, style), state.ids[slice(*span)])
-        for state, of_state in zip(states, spans, strict=True)
-        for span in of_state
-        for style in (state.source, target)
-    ]
-    logprobs = iter([scored.logprob for scored in estimator.score(asked)])
-    chosen: list[tuple[_State, Span, float | None]] = []
-    for state, of_state in zip(states, spans, strict=True):
-        odds = [round(next(logprobs) - next(logprobs), DECIMALS) for _ in of_state]
+    spans = [[c for c in candidates(units_of(t.ids), rules.max_span) if not t.kept & set(range(*c))] for t in texts]
+    chosen: list[tuple[TextInProgress, Span, float | None]] = []
+    for text, of_text, scores in zip(texts, spans, score_spans(estimator, texts, spans, target), strict=True):
+        odds = [score.log_f for score in scores]
         best = max(range(len(odds)), key=lambda i: (odds[i], -i), default=None)
-        if len(state.steps) >= preset.max_steps:
-            state.stopped = f"the limit of {preset.max_steps} steps"
-        elif best is not None and odds[best] >= preset.threshold:
-            chosen.append((state, of_state[best], odds[best]))
-        elif preset.forced_insertion and not state.forced and state.styles[state.source] > SURE:
-            state.forced = True
-            chosen.append((state, (0, 0), None))
+        was_forced = any(step.log_f is None for step in text.steps)
+        if len(text.steps) >= rules.max_steps:
+            text.stopped = f"the limit of {rules.max_steps} steps"
+        elif best is not None and odds[best] >= rules.threshold:
+            chosen.append((text, of_text[best], odds[best]))
+        elif rules.forced_insertion and not was_forced and text.styles[text.source] > SURE:
+            chosen.append((text, (0, 0), None))
         else:
-            state.stopped = "nothing reaches the threshold"
+            text.stopped = "nothing reaches the threshold"
     return chosen
 
 
-def _edit(estimator: Estimator, chosen: list[tuple[_State, Span, float | None]], target: str, preset: Preset) -> None:
+def _edit(
+    estimator: Estimator, chosen: list[tuple[TextInProgress, Span, float | None]], target: str, rules: PaperRules
+) -> None:
     """Put in what the target style would, in place of the chosen spans."""
     if not chosen:
         return
-    contexts = [Context.around(state.ids, *span, target) for state, span, _ in chosen]
-    fillings = _fill(estimator, contexts, [(s.source, span[0] == span[1]) for s, span, _ in chosen], preset)
+    contexts = [Context.around(text.ids, *span, target) for text, span, _ in chosen]
+    fillings = _fill(estimator, contexts, [(t.source, span[0] == span[1]) for t, span, _ in chosen], rules)
     edited = [
-        state.ids[:start] + filling.ids + state.ids[end:]
-        for (state, (start, end), _), filling in zip(chosen, fillings, strict=True)
+        text.ids[:start] + filling.ids + text.ids[end:]
+        for (text, (start, end), _), filling in zip(chosen, fillings, strict=True)
     ]
-    styles = estimator.classify(edited)
-    for (state, (start, end), log_f), filling, after, found in zip(chosen, fillings, edited, styles, strict=True):
-        if after in state.seen:
-            state.stopped = "the text repeats"
-            continue
-        state.steps.append(Step(start, end, filling.ids, log_f, filling.logprob, state.styles, found))
-        shift = len(filling.ids) - (end - start)
-        state.kept = frozenset(token if token < end else token + shift for token in state.kept)
-        state.ids, state.styles = after, found
-        state.seen.add(after)
-        if not after:
-            state.stopped = "nothing is left"
+    for (text, span, log_f), filling, styles in zip(chosen, fillings, estimator.classify(edited), strict=True):
+        text.edit(span, filling, log_f, styles)
 
 
-def _fill(estimator: Estimator, contexts: list[Context], how: list[tuple[str, bool]], preset: Preset) -> list[Scored]:
+def _fill(
+    estimator: Estimator, contexts: list[Context], how: list[tuple[str, bool]], rules: PaperRules
+) -> list[Scored]:
     """Greedy decoding with biased sampling: y_1 = argmax q̂(y | target) − q̂(y | source); an insertion is not empty.
 
     `how` says of each context its source style, and whether it is an insertion.
@@ -199,6 +231,6 @@ def _fill(estimator: Estimator, contexts: list[Context], how: list[tuple[str, bo
     filled: dict[Context, Scored] = {}
     for first in dict.fromkeys(firsts):  # those that begin alike are decoded together
         alike = [context for context, own in zip(contexts, firsts, strict=True) if own == first]
-        found = estimator.decode(alike, Decoding(first=(first,), max_length=preset.max_length))
+        found = estimator.decode(alike, Decoding(first=(first,), max_length=rules.max_length))
         filled.update({context: best for context, (best,) in zip(alike, found, strict=True)})
     return [filled[context] for context in contexts]

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from xl_editor.training.files import sync
+from xl_editor.files import sync
 from xl_editor.training.sampling import Bools, Ints, random_bits
 from xl_editor.training.vocabulary import (
     TOKENIZER_FILE,

@@ -23,10 +23,10 @@ from tokenizers import Tokenizer
 from transformers import MarianConfig, MarianMTModel, TrainingArguments, set_seed
 
 from xl_editor.context import ContextFormat
+from xl_editor.files import write_whole
 from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE, XLEditorConfig, XLEditorModel, find_directory, load_config
 from xl_editor.training.card import write_card
 from xl_editor.training.corpus import Corpus, find_styles, load_corpus, load_tokenizer
-from xl_editor.training.files import write_whole
 from xl_editor.training.objectives import InsertionObjective, Seq2SeqObjective
 from xl_editor.training.recipe import Recipe, RecipeError
 from xl_editor.training.stream import EVALUATION, MicroBatches, StreamSettings

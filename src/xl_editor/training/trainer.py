@@ -17,8 +17,8 @@ from torch import Tensor
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
+from xl_editor.files import PARTIAL, sync, sync_tree, write_whole
 from xl_editor.geometry import PADDING
-from xl_editor.training.files import PARTIAL, sync, sync_tree, write_whole
 from xl_editor.training.objectives import IGNORED, Batch
 from xl_editor.training.stream import MicroBatches
 

@@ -1,0 +1,151 @@
+"""The `default` way to transfer: search for the smallest edit that makes the style sure, step by step.
+
+Algorithm 1 takes the span that stands out most and puts in the most likely thing, whatever that does to the text. Here
+several spans are tried with several fillings each, and every text that would come of it is judged: by the model's own
+classifier, by how likely the filling is, and by how much of the text is left alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from xl_editor.engine import DECIMALS, Context, Decoding, Ids, Insertion, Scored
+from xl_editor.transfer import Estimator, Revision, Span, SpanScore, Task, TextInProgress, begin, finish, score_spans
+
+MAX_ODDS = 4.0  # nats: what stands out more than this stands out enough
+
+
+@dataclass(frozen=True)
+class SearchRules:
+    """What is tried, and what it is worth, in nats. A model's config.json keeps its own under editor.presets."""
+
+    max_span: int = 3  # units that an edit takes out at most
+    threshold: float = 0.0  # what the log f of a span must reach for it to be tried
+    n_spans: int = 6  # that are tried: those with the highest log f for their length
+    n_gaps: int = 2  # where an insertion is tried
+    n_fillings: int = 8  # for each
+    max_length: int = 8  # tokens of what is put in
+    max_steps: int = 4
+    margin: float = 3.3  # the logit of p(target | text) from which on a text counts as sure
+    edit_cost: float = 0.25  # of a unit that is taken out or put in; see _size
+    fluency: float = 0.15  # weight of log q(filling | target), by which an unlikely filling costs
+    content: float = 0.05  # weight of log q(span | source): what could not be guessed carries content, and costs
+    odds: float = 0.2  # weight of log f, which ranks edits that are worth making
+
+
+@dataclass(frozen=True)
+class _Edit:
+    """An edit that might be made, and the text that would come of it."""
+
+    span: Span
+    filling: Scored
+    span_score: SpanScore
+    size: float
+    ids: Ids
+
+
+def search(
+    estimator: Estimator,
+    tasks: Sequence[Task],
+    target: str,
+    rules: SearchRules,
+    units_of: Callable[[Ids], Sequence[Span]],
+) -> list[Revision]:
+    """Edit each text for as long as an edit is worth more than it costs; each as if it were alone."""
+    texts = begin(estimator, tasks)
+    for _ in range(rules.max_steps):
+        active = [text for text in texts if text.stopped is None]
+        possible = _edits(estimator, active, target, rules, units_of)
+        styles = iter(estimator.classify([edit.ids for edits in possible for edit in edits]))
+        for text, edits in zip(active, possible, strict=True):
+            _make_the_best(text, [(edit, next(styles)) for edit in edits], target, rules)
+    for text in texts:
+        text.stopped = text.stopped or f"the limit of {rules.max_steps} steps"
+    return finish(texts)
+
+
+def _make_the_best(
+    text: TextInProgress, edits: list[tuple[_Edit, dict[str, float]]], target: str, rules: SearchRules
+) -> None:
+    now = _sureness(text.styles[target], rules.margin)
+    best, best_value = None, -math.inf
+    for edit, styles in edits:
+        cost = rules.edit_cost * edit.size - rules.fluency * edit.filling.logprob
+        if edit.span[0] < edit.span[1]:
+            cost -= rules.content * edit.span_score.logprob
+        worth = round(_sureness(styles[target], rules.margin) - now - cost, DECIMALS)
+        value = round(worth + rules.odds * min(edit.span_score.log_f, MAX_ODDS), DECIMALS)
+        if worth > 0 and value > best_value:
+            best, best_value = (edit, styles), value
+    if best is None:
+        text.stopped = "no edit is worth its cost"
+    else:
+        edit, styles = best
+        text.edit(edit.span, edit.filling, edit.span_score.log_f, styles)
+
+
+def _sureness(p: float, margin: float) -> float:
+    """Log σ(logit p − margin): near 0 for a text that is sure, and below that as low as the logit is."""
+    p = min(max(p, 1e-6), 1 - 1e-6)
+    return -math.log1p(math.exp(margin - math.log(p / (1 - p))))
+
+
+def _edits(
+    estimator: Estimator,
+    texts: list[TextInProgress],
+    target: str,
+    rules: SearchRules,
+    units_of: Callable[[Ids], Sequence[Span]],
+) -> list[list[_Edit]]:
+    """The edits of each text that deserve a look: what stands out most, each with its likeliest fillings."""
+    sizes = [dict(_spans_and_gaps(units_of(text.ids), rules.max_span)) for text in texts]
+    spans = [[s for s in size if not text.kept & set(range(*s))] for text, size in zip(texts, sizes, strict=True)]
+    scores = score_spans(estimator, texts, spans, target)
+    chosen = [
+        _most_telling(dict(zip(of_text, scored, strict=True)), size, rules)
+        for of_text, scored, size in zip(spans, scores, sizes, strict=True)
+    ]
+    contexts = [
+        Context.around(text.ids, *span, target) for text, of_text in zip(texts, chosen, strict=True) for span in of_text
+    ]
+    decoding = Decoding(n_best=rules.n_fillings, beam=rules.n_fillings, max_length=rules.max_length)
+    found = iter(estimator.decode(contexts, decoding))
+    nothing = iter(estimator.score([Insertion(context, ()) for context in contexts]))
+    edits = []
+    for text, of_text, size in zip(texts, chosen, sizes, strict=True):
+        of_this: list[_Edit] = []
+        for (start, end), score in of_text.items():
+            fillings = {filling.ids: filling for filling in [*next(found), next(nothing)]}
+            for ids, filling in fillings.items():
+                after = text.ids[:start] + ids + text.ids[end:]
+                if after and after not in text.seen:
+                    of_this.append(
+                        _Edit((start, end), filling, score, _size(size[start, end], len(units_of(ids))), after)
+                    )
+        edits.append(of_this)
+    return edits
+
+
+def _size(n_removed: int, n_inserted: int) -> float:
+    """Units that are touched; where one takes the place of another, the other counts half."""
+    return max(n_removed, n_inserted) + min(n_removed, n_inserted) / 2
+
+
+def _spans_and_gaps(units: Sequence[Span], max_span: int) -> Iterator[tuple[Span, int]]:
+    """Every run of up to `max_span` units with its length, and every gap, of length 0."""
+    for first, (start, _) in enumerate(units):
+        yield (start, start), 0
+        for last in range(first, min(first + max_span, len(units))):
+            yield (start, units[last][1]), last + 1 - first
+    if units:
+        yield (units[-1][1], units[-1][1]), 0
+
+
+def _most_telling(scores: dict[Span, SpanScore], sizes: dict[Span, int], rules: SearchRules) -> dict[Span, SpanScore]:
+    """The spans and gaps with the highest log f; a longer span must say more, or the longest would always win."""
+    ranked = sorted(scores, key=lambda span: -scores[span].log_f / math.sqrt(max(sizes[span], 1)))
+    spans = [span for span in ranked if sizes[span] and scores[span].log_f >= rules.threshold]
+    gaps = [span for span in ranked if not sizes[span]]
+    return {span: scores[span] for span in [*spans[: rules.n_spans], *gaps[: rules.n_gaps]]}

@@ -1,0 +1,127 @@
+"""The default way to transfer, on a hand-made table of probabilities: no neural model, every decision known."""
+
+import math
+
+import pytest
+
+from xl_editor.engine import Scored
+from xl_editor.search import SearchRules, search
+from xl_editor.transfer import Task, tokens_as_units
+
+END, BAD, GOOD, FINE, WORD, OTHER = range(6)
+
+
+class Table:
+    """BAD is negative, GOOD and FINE are positive, the rest is neutral; the likeliest filling is given."""
+
+    end = END
+    not_text = ()
+
+    def __init__(self, fillings=(((WORD,), -0.5), ((FINE,), -1.0), ((GOOD,), -2.5)), swing=3.0):
+        self.fillings = fillings
+        self.swing = swing
+
+    def score(self, insertions):
+        return [
+            Scored(i.inserted, tuple(self._logprob(token, i.context.style) for token in (*i.inserted, END)))
+            for i in insertions
+        ]
+
+    def _logprob(self, token, style):
+        own = {BAD: "negative", GOOD: "positive", FINE: "positive"}.get(token, style)
+        return -1.0 if own == style else -3.0
+
+    def decode(self, contexts, decoding):
+        assert decoding.n_best == decoding.beam
+        best = [Scored(ids, (logprob,)) for ids, logprob in self.fillings[: decoding.n_best]]
+        return [best for _ in contexts]
+
+    def classify(self, texts):
+        found = []
+        for text in texts:
+            logit = self.swing * sum({BAD: -1, GOOD: 1.1, FINE: 1}.get(token, 0) for token in text)
+            p = 1 / (1 + math.exp(-logit))
+            found.append({"negative": 1 - p, "positive": p})
+        return found
+
+
+def to_positive(*ids, table=None, kept=frozenset(), **rules):
+    settings = {"margin": 2.0, "edit_cost": 0.25, "fluency": 0.1, "odds": 0.2, "n_gaps": 2, **rules}
+    (revision,) = search(
+        table or Table(), [Task(ids, "negative", kept)], "positive", SearchRules(**settings), tokens_as_units
+    )
+    return revision
+
+
+def test_what_stands_out_is_replaced_by_the_likeliest_that_convinces():
+    revision = to_positive(WORD, BAD, OTHER)
+    assert revision.ids == (WORD, FINE, OTHER)  # WORD is likelier but says nothing; GOOD says more but is less likely
+    (step,) = revision.steps
+    assert (step.start, step.end, step.inserted, step.log_f) == (1, 2, (FINE,), 2.0)
+    assert step.style_before["positive"] < 0.1 < 0.9 < step.style_after["positive"]
+    assert revision.stopped == "no edit is worth its cost"
+
+
+def test_a_text_that_is_sure_is_left_alone_however_much_stands_out():
+    assert to_positive(GOOD, GOOD, GOOD, BAD).steps == ()
+
+
+def test_smaller_edits_are_preferred():
+    """Taking the neighbours out, too, would convince as well, and longer spans have the same log f."""
+    table = Table(fillings=(((GOOD,), -1.0), ((GOOD, GOOD), -1.0)))
+    assert to_positive(WORD, BAD, OTHER, table=table).ids == (WORD, GOOD, OTHER)
+
+
+def test_several_steps_where_one_is_not_enough():
+    table = Table(fillings=(((FINE,), -1.0),), swing=1.5)
+    revision = to_positive(BAD, WORD, BAD, table=table, max_span=1)
+    assert revision.ids == (FINE, WORD, FINE)
+    assert len(revision.steps) == 2
+
+
+def test_the_step_limit():
+    table = Table(fillings=(((FINE,), -1.0),), swing=1.5)
+    revision = to_positive(BAD, WORD, BAD, table=table, max_span=1, max_steps=1)
+    assert len(revision.steps) == 1
+    assert revision.stopped == "the limit of 1 steps"
+    assert to_positive(BAD, max_steps=0).ids == (BAD,)
+
+
+def test_a_word_that_only_has_to_go_is_deleted():
+    table = Table(fillings=(((OTHER,), -9.0),))
+    assert to_positive(GOOD, BAD, WORD, table=table, edit_cost=0.1).ids == (GOOD, WORD)
+
+
+def test_an_insertion_where_nothing_stands_out():
+    revision = to_positive(WORD, OTHER, threshold=1.0)
+    assert sorted(revision.ids) == sorted((WORD, OTHER, FINE))
+    assert revision.steps[0].start == revision.steps[0].end
+
+
+def test_a_threshold_keeps_spans_from_being_tried():
+    assert BAD in to_positive(WORD, BAD, threshold=2.1).ids
+    assert BAD not in to_positive(WORD, BAD, threshold=2.0).ids
+
+
+def test_a_text_never_becomes_empty():
+    table = Table(fillings=())
+    assert to_positive(BAD, table=table, edit_cost=0.0).ids == (BAD,)
+
+
+@pytest.mark.parametrize("kept", [{1}, {0, 1, 2}])
+def test_kept_words_are_never_edited(kept):
+    revision = to_positive(WORD, BAD, OTHER, kept=frozenset(kept))
+    assert BAD in revision.ids
+
+
+def test_texts_searched_together_end_as_if_alone():
+    texts = [(WORD, BAD, OTHER), (GOOD,), (BAD, BAD), (OTHER, WORD)]
+    tasks = [Task(ids, "negative") for ids in texts]
+    rules = SearchRules(margin=2.0)
+    together = search(Table(), tasks, "positive", rules, tokens_as_units)
+    alone = [search(Table(), [task], "positive", rules, tokens_as_units)[0] for task in tasks]
+    assert together == alone
+
+
+def test_nothing_to_do():
+    assert search(Table(), [], "positive", SearchRules(), tokens_as_units) == []
