@@ -32,8 +32,13 @@ app = typer.Typer(
 
 reproduce_app = typer.Typer(no_args_is_help=True, help="Rebuild the paper's tables of results.")
 app.add_typer(reproduce_app, name="reproduce")
+evaluate_app = typer.Typer(no_args_is_help=True, help="Measure outputs and models.")
+app.add_typer(evaluate_app, name="evaluate")
 
 Texts = Annotated[list[str] | None, typer.Argument(help="Texts; '-', or nothing, reads standard input, a line a text.")]
+Data = Annotated[Path, typer.Option(help="A data set's directory: train, dev, test, references/ and outputs/.")]
+Work = Annotated[Path, typer.Option(help="Where trained judges and edited texts are kept, to be used again.")]
+Seeds = Annotated[int, typer.Option(help="How many reporting classifiers, each with its own seed.", min=1)]
 File = Annotated[Path | None, typer.Option("--file", help="Read the texts from this file instead, a line a text.")]
 Model = Annotated[str | None, typer.Option(help="A bundled model (see `models`), a directory, or a hub id.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
@@ -228,15 +233,45 @@ def tune(
     print(json.dumps(write_presets(model, max(trials, key=lambda trial: trial.value), margin)))
 
 
+@evaluate_app.command("style")
+def evaluate_style(
+    outputs: Annotated[list[Path], typer.Argument(help="SYSTEM, for the files SYSTEM.neg2pos and SYSTEM.pos2neg.")],
+    data: Data,
+    work: Work,
+    edited_from: Annotated[str | None, typer.Option(help="The system of the data that these were edited from.")] = None,
+    seeds: Seeds = 3,
+    as_json: Json = False,
+) -> None:
+    """Score outputs for the test split: Acc, BLEU, G and fluency, with intervals.
+
+    xl-editor evaluate style my-outputs/ours --data yelp --work judges
+    """
+    with _extra("Evaluation", "evaluate"):
+        from xl_editor.evaluation.style import evaluate_systems, open_judges
+        from xl_editor.evaluation.style_data import StyleData, SystemOutputs, read_lines
+        from xl_editor.evaluation.style_table import json_table, markdown_table
+    opened = StyleData.open(data)
+    base = opened.system(edited_from) if edited_from else None
+    systems = [
+        SystemOutputs(path.name, read_lines(Path(f"{path}.neg2pos")), read_lines(Path(f"{path}.pos2neg")), base)
+        for path in outputs
+    ]
+    judges = open_judges(opened, work, range(seeds))
+    rows = evaluate_systems(systems, opened, judges)
+    print(json.dumps(json_table(rows, opened, judges)) if as_json else markdown_table(rows, opened, judges))
+
+
 @reproduce_app.command("style")
 def reproduce_style(
-    data: Annotated[Path, typer.Option(help="A data set's directory: train, dev, test, references/ and outputs/.")],
+    data: Data,
     output: Annotated[Path, typer.Option(help="Where the table, the plot and the traces go.")],
-    work: Annotated[Path, typer.Option(help="Where trained judges are kept, to be used again.")],
+    work: Work,
     model: Model = None,
-    seeds: Annotated[int, typer.Option(help="How many reporting classifiers, each with its own seed.")] = 3,
+    seeds: Seeds = 3,
 ) -> None:
     """Rebuild the paper's table of style transfer: Acc, BLEU, G and fluency of every system, and post-edited.
+
+    What has been trained and edited is kept, so that the same command goes on where it was interrupted.
 
     xl-editor reproduce style --data yelp --work judges --output results
     """

@@ -70,15 +70,15 @@ def _make_the_best(
     text: TextInProgress, edits: list[tuple[_Edit, dict[str, float]]], target: str, rules: SearchRules
 ) -> None:
     now = _sureness(text.styles[target], rules.margin)
-    best, best_value = None, -math.inf
+    best, best_worth = None, 0.0
     for edit, styles in edits:
         cost = rules.edit_cost * edit.size - rules.fluency * edit.filling.logprob
         if edit.span[0] < edit.span[1]:
             cost -= rules.content * edit.span_score.logprob
-        worth = round(_sureness(styles[target], rules.margin) - now - cost, DECIMALS)
-        value = round(worth + rules.odds * min(edit.span_score.log_f, MAX_ODDS), DECIMALS)
-        if worth > 0 and value > best_value:
-            best, best_value = (edit, styles), value
+        gain = _sureness(styles[target], rules.margin) - now + rules.odds * min(edit.span_score.log_f, MAX_ODDS)
+        worth = round(gain - cost, DECIMALS)
+        if worth > best_worth:
+            best, best_worth = (edit, styles), worth
     if best is None:
         text.stopped = "no edit is worth its cost"
     else:

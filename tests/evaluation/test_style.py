@@ -14,7 +14,7 @@ from xl_editor.evaluation.bleu import corpus_bleu
 from xl_editor.evaluation.fluency import NgramModel
 from xl_editor.evaluation.prefix import MAX_PREFIX_WORDS, prepend_until, with_prefix
 from xl_editor.evaluation.published import PUBLISHED, published_scores
-from xl_editor.evaluation.reproduce_style import reproduce_style
+from xl_editor.evaluation.reproduce_style import post_edit, reproduce_style
 from xl_editor.evaluation.style import (
     Judges,
     evaluate_outputs,
@@ -322,8 +322,16 @@ def test_the_table_is_rebuilt_with_the_editors_rows(data, judges, classifier, ed
     assert {"Copy", "PTO", "Copy+XLE", "Copy+XLE (default)", "PTO+XLE", "PTO+XLE (default)"} <= set(names)
     edited = {row.name: row.comparison.edited_from for row in rows if row.comparison}
     assert edited["PTO+XLE (default)"] == "PTO"
-    used = json.loads((tmp_path / "out" / "operations-yelp.json").read_text())
-    assert set(used) == {"Copy+XLE", "Copy+XLE (default)", "PTO+XLE", "PTO+XLE (default)"}
+    table = json.loads((tmp_path / "out" / "style-yelp.json").read_text())
+    assert set(table["operations"]) == {"Copy+XLE", "Copy+XLE (default)", "PTO+XLE", "PTO+XLE (default)"}
     assert "PTO+XLE" in (tmp_path / "out" / "style-yelp.md").read_text()
     assert (tmp_path / "out" / "style-yelp.png").stat().st_size > 1000
     assert "## PTO+XLE" in (tmp_path / "out" / "traces-yelp.md").read_text()
+
+
+def test_texts_edited_before_are_not_edited_again(data, editor, tmp_path, monkeypatch):
+    first = post_edit(editor, data.copy, "paper", tmp_path, progress=False)
+    monkeypatch.setattr(editor, "transfer_all", None)
+    assert post_edit(editor, data.copy, "paper", tmp_path, progress=False) == first
+    with pytest.raises(TypeError):  # other settings: edited anew
+        post_edit(editor, data.copy, "default", tmp_path, progress=False)

@@ -5,15 +5,20 @@ The reporting classifiers only report: an edit is steered by the editor's own mo
 
 from __future__ import annotations
 
+import hashlib
 import json
+import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from random import Random
 
+from xl_editor import __version__
 from xl_editor.editor import Editor
 from xl_editor.edits import Trace
+from xl_editor.files import write_whole
 
 from .prefix import with_prefix
 from .style import Judges, StyleScores, evaluate_systems, open_prefix_classifier
@@ -27,29 +32,54 @@ N_SHOWN_TRACES = 20
 
 
 @dataclass(frozen=True)
+class EditedText:
+    source: str
+    text: str
+    operations: tuple[str, ...]
+    trace: str  # every edit, for people
+
+    @classmethod
+    def of(cls, trace: Trace) -> EditedText:
+        return cls(trace.source, trace.text, tuple(e.operation for e in trace.edits), trace.render(marked=True).plain)
+
+
+@dataclass(frozen=True)
 class PostEdited:
     outputs: SystemOutputs
-    traces: tuple[Trace, ...]
+    texts: tuple[EditedText, ...]
 
 
-def post_edit(editor: Editor, system: SystemOutputs, preset: str, *, progress: bool = True) -> PostEdited:
-    """A system's outputs, revised into the style that they were meant to have."""
-    traces = {
-        direction: editor.transfer_all(getattr(system, direction), to, preset=preset, progress=progress)
-        for direction, to in STYLE_OF.items()
-    }
+def post_edit(
+    editor: Editor, system: SystemOutputs, preset: str, work_dir: Path, *, progress: bool = True
+) -> PostEdited:
+    """A system's outputs, revised into the style that they were meant to have; those made before are used again."""
     name = f"{system.name}+XLE" if preset == "paper" else f"{system.name}+XLE ({preset})"
-    lines = {direction: tuple(trace.text for trace in of_direction) for direction, of_direction in traces.items()}
-    return PostEdited(
-        SystemOutputs(name, lines["neg2pos"], lines["pos2neg"], edited_from=system),
-        (*traces["neg2pos"], *traces["pos2neg"]),
-    )
+    edited = {}
+    for direction, to in STYLE_OF.items():
+        texts = getattr(system, direction)
+        path = work_dir / "edited" / f"{_fingerprint(editor, texts, to, preset)}.json"
+        if not path.exists():
+            traces = editor.transfer_all(texts, to, preset=preset, progress=progress)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, json.dumps([asdict(EditedText.of(trace)) for trace in traces]))
+        edited[direction] = tuple(EditedText(**found) for found in json.loads(path.read_text(encoding="utf-8")))
+    lines = {direction: tuple(found.text for found in texts) for direction, texts in edited.items()}
+    outputs = SystemOutputs(name, lines["neg2pos"], lines["pos2neg"], edited_from=system)
+    return PostEdited(outputs, (*edited["neg2pos"], *edited["pos2neg"]))
 
 
-def operations_used(traces: Sequence[Trace]) -> dict[str, int]:
+def _fingerprint(editor: Editor, texts: Sequence[str], to: str, preset: str) -> str:
+    """The same for the same texts, edited with the same weights, settings and version."""
+    digest = hashlib.sha256(json.dumps([__version__, texts, to, preset, editor.model.config.to_dict()]).encode())
+    for tensor in editor.model.state_dict().values():
+        digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def operations_used(texts: Sequence[EditedText]) -> dict[str, int]:
     """How often each operation was used, and how many texts were changed."""
-    counts = Counter(edit.operation for trace in traces for edit in trace.edits)
-    changed = sum(trace.text != trace.source for trace in traces)
+    counts = Counter(operation for text in texts for operation in text.operations)
+    changed = sum(text.text != text.source for text in texts)
     return {"insert": counts["insert"], "replace": counts["replace"], "delete": counts["delete"], "changed": changed}
 
 
@@ -66,13 +96,16 @@ def reproduce_style(
     """Score all rows and write the table, a plot, the operations used and sampled traces into `output`."""
     known = {system.name for system in data.systems} | {"Copy"}
     bases = [data.system(name) for name in POST_EDITED if name in known]
-    edited = [post_edit(editor, system, preset, progress=progress) for system in bases for preset in presets]
+    edited = []
+    for base, preset in product(bases, presets):
+        if progress:
+            print(f"{base.name}, {preset}", file=sys.stderr, flush=True)
+        edited.append(post_edit(editor, base, preset, work_dir, progress=progress))
     small = open_prefix_classifier(data, work_dir, progress=progress)
     systems = [data.copy, *data.systems, *(with_prefix(system, small) for system in bases)]
     rows = evaluate_systems([*systems, *(result.outputs for result in edited)], data, judges, progress=progress)
-    write_table(rows, data, judges, output)
-    used = {result.outputs.name: operations_used(result.traces) for result in edited}
-    (output / f"operations-{data.name}.json").write_text(json.dumps(used, indent=1) + "\n", encoding="utf-8")
+    used = {result.outputs.name: operations_used(result.texts) for result in edited}
+    write_table(rows, data, judges, output, used)
     (output / f"traces-{data.name}.md").write_text(_sampled_traces(edited), encoding="utf-8")
     plot_arrows(rows, output / f"style-{data.name}.png")
     return rows
@@ -105,8 +138,8 @@ def _sampled_traces(edited: Sequence[PostEdited]) -> str:
     """Some texts that were changed, chosen by a fixed seed, with every edit."""
     lines = []
     for result in edited:
-        changed = [trace for trace in result.traces if trace.edits]
+        changed = [text for text in result.texts if text.operations]
         lines += [f"## {result.outputs.name}", ""]
-        for trace in Random(0).sample(changed, min(N_SHOWN_TRACES, len(changed))):
-            lines += [f"    {line}" for line in trace.render().plain.splitlines()] + [f"    = {trace.text}", ""]
+        for text in Random(0).sample(changed, min(N_SHOWN_TRACES, len(changed))):
+            lines += [f"    {line}" for line in text.trace.splitlines()] + [f"    = {text.text}", ""]
     return "\n".join(lines) + "\n"

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +19,29 @@ COMPARISON_HEADER = (
     "| edited | Acc | BLEU | G | × perplexity | changed texts | × perplexity of these | start insertions |\n"
     "| --- | --- | --- | --- | --- | --- | --- | --- |"
 )
+OPERATIONS_HEADER = (
+    "| edited | insertions | replacements | deletions | texts changed |\n| --- | --- | --- | --- | --- |"
+)
+
+Operations = Mapping[str, Mapping[str, int]]  # of each edited row: how often each operation was used
 
 
-def markdown_table(rows: Sequence[StyleScores], data: StyleData, judges: Judges) -> str:
+def markdown_table(rows: Sequence[StyleScores], data: StyleData, judges: Judges, used: Operations | None = None) -> str:
     """All rows, then the edited ones against what they were edited from, then how it was measured."""
     lines = [f"## Style transfer, {data.name}", "", HEADER, *(_row(row, data.name) for row in rows)]
     edited = [row for row in rows if row.comparison]
     if edited:
         lines += ["", "Before against after (paired bootstrap, 95 % intervals of the difference):", ""]
         lines += [COMPARISON_HEADER, *(_comparison_row(row) for row in edited)]
+    if used:
+        lines += ["", OPERATIONS_HEADER]
+        lines += [f"| {' | '.join(map(str, [name, *counts.values()]))} |" for name, counts in used.items()]
     return "\n".join([*lines, "", *_notes(rows, data, judges), ""])
 
 
-def json_table(rows: Sequence[StyleScores], data: StyleData, judges: Judges) -> dict[str, Any]:
+def json_table(
+    rows: Sequence[StyleScores], data: StyleData, judges: Judges, used: Operations | None = None
+) -> dict[str, Any]:
     """The same, for programs."""
     return {
         "data": data.name,
@@ -41,14 +51,17 @@ def json_table(rows: Sequence[StyleScores], data: StyleData, judges: Judges) -> 
         "classifiers": [
             {"seed": judge.options.seed, **dataclasses.asdict(judge.report)} for judge in judges.classifiers
         ],
+        "operations": used or {},
         "rows": [{**dataclasses.asdict(row), "published": _published_dict(row, data.name)} for row in rows],
     }
 
 
-def write_table(rows: Sequence[StyleScores], data: StyleData, judges: Judges, directory: Path) -> None:
+def write_table(
+    rows: Sequence[StyleScores], data: StyleData, judges: Judges, directory: Path, used: Operations | None = None
+) -> None:
     """Writes `style-DATA.md` and `style-DATA.json`."""
     directory.mkdir(parents=True, exist_ok=True)
-    markdown, as_json = markdown_table(rows, data, judges), json_table(rows, data, judges)
+    markdown, as_json = markdown_table(rows, data, judges, used), json_table(rows, data, judges, used)
     (directory / f"style-{data.name}.md").write_text(markdown, encoding="utf-8")
     (directory / f"style-{data.name}.json").write_text(json.dumps(as_json, indent=1) + "\n", encoding="utf-8")
 

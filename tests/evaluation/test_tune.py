@@ -1,0 +1,48 @@
+"""Choosing a model's settings on development sentences."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from xl_editor.editor import Editor
+from xl_editor.evaluation.tune import Trial, sure_margin, try_paper_rules, write_presets
+
+DEV = {
+    "negative": ["the food was bad .", "slow staff .", "i will not be back ."],
+    "positive": ["the food was great .", "friendly staff .", "i will be back ."],
+}
+
+
+def test_nine_of_ten_real_sentences_are_sure(editor):
+    logits = []
+    for style, lines in DEV.items():
+        for line in lines:
+            p = editor.classify(line)[style]
+            logits.append(math.log(p / (1 - p)))
+    assert sure_margin(editor, DEV) == pytest.approx(np.quantile(logits, 0.1), abs=0.05)
+
+
+def test_a_higher_threshold_keeps_more(editor):
+    trials = {(trial.max_span, trial.threshold): trial for trial in try_paper_rules(editor, DEV)}
+    assert len(trials) == 18
+    assert all(0 <= trial.acc <= 100 and 0 <= trial.kept <= 100.0001 for trial in trials.values())
+    assert trials[1, 4.0].kept >= trials[1, 1.0].kept
+
+
+def test_a_trial_is_worth_its_style_and_what_it_keeps():
+    assert Trial(1, 2.0, 90.0, 50.0).value > Trial(1, 2.0, 89.0, 50.0).value
+    assert Trial(1, 2.0, 90.0, 50.0).value > Trial(1, 2.0, 90.0, 49.0).value
+    assert Trial(1, 2.0, 90.0, 100.0).value == 90.0
+
+
+def test_the_settings_are_kept_with_the_model(editor, tmp_path):
+    editor.save_pretrained(tmp_path)
+    before = json.loads((tmp_path / "config.json").read_text())
+    write_presets(tmp_path, Trial(1, 2.5, 90.0, 50.0), 3.5)
+    after = json.loads((tmp_path / "config.json").read_text())
+    presets = after["editor"].pop("presets")
+    assert presets == {"paper": {"max_span": 1, "threshold": 2.5}, "default": {"margin": 3.5}}
+    assert after == before
+    assert Editor.from_pretrained(tmp_path).transfer("slow staff .", to="positive", preset="paper").source
