@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import tiny_engine
-from xl_editor.engine import Context, Decoding, Engine, Insertion
+from xl_editor.engine import DECIMALS, Context, Decoding, Engine, Insertion, _best
 from xl_editor.model import ModelError
 
 WORDS = range(6, 10)  # a vocabulary of four words; see conftest for the rest
@@ -212,3 +212,17 @@ def test_bad_questions_are_refused(engine):
         engine.score([Insertion(Context(((6,), ()), "ironic"), ())])
     with pytest.raises(ModelError, match="no END token"):
         Engine(tiny_engine(end_token_id=None).model, engine.format)
+
+
+@pytest.mark.parametrize("n", [1, 3, 12])
+def test_the_best_tokens_are_the_same_with_and_without_many_equals(n):
+    torch.manual_seed(0)
+    fine, coarse = torch.randn(5, 300), torch.randn(5, 300).mul(2).round()
+    coarse[0] = -math.inf
+    coarse[0, 7] = -1.0
+    for logprobs in (fine, coarse, torch.zeros(2, 300)):
+        values, ids = _best(logprobs, n)
+        for row, of_row, values_of_row in zip(logprobs, ids, values, strict=True):
+            key = [max(round(float(value) * 10**DECIMALS) if value > -math.inf else -1e9, -1e9) for value in row]
+            assert of_row == sorted(range(300), key=lambda token: (-key[token], token))[:n]
+            assert values_of_row == row[of_row].tolist()

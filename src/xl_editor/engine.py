@@ -387,10 +387,18 @@ def _beam_search(engine: Engine, encoded: _Encoded, contexts: list[Context], dec
 def _best(logprobs: Tensor, n: int) -> tuple[list[list[float]], list[list[int]]]:
     """The n most probable tokens of each row; of those that are equal to `DECIMALS`, the lowest ids."""
     vocabulary = logprobs.shape[1]
-    rounded = logprobs.double().mul(10**DECIMALS).round().clamp(min=-1e9).long()
-    rank = rounded * vocabulary - torch.arange(vocabulary, device=logprobs.device)
-    chosen = rank.topk(n, dim=1).indices
-    return logprobs.gather(1, chosen).tolist(), chosen.tolist()
+    # A few more than n hold every token that is equal to the n-th, unless there are very many such.
+    values, ids = logprobs.topk(min(n + 8, vocabulary), dim=1)
+    rounded = _comparable(values)
+    if values.shape[1] < vocabulary and bool((rounded[:, n - 1] == rounded[:, -1]).any()):
+        values, ids = logprobs, torch.arange(vocabulary, device=logprobs.device).expand_as(logprobs)
+        rounded = _comparable(values)
+    chosen = (rounded * vocabulary - ids).topk(n, dim=1).indices
+    return values.gather(1, chosen).tolist(), ids.gather(1, chosen).tolist()
+
+
+def _comparable(logprobs: Tensor) -> Tensor:
+    return logprobs.double().mul(10**DECIMALS).round().clamp(min=-1e9).long()
 
 
 def _draw(engine: Engine, encoded: _Encoded, contexts: list[Context], decoding: Decoding) -> list[list[Scored]]:
