@@ -123,5 +123,16 @@ def test_texts_searched_together_end_as_if_alone():
     assert together == alone
 
 
+def test_a_number_is_put_in_only_where_one_was():
+    table = Table(fillings=(((GOOD, OTHER), -0.1), ((FINE,), -1.0)))
+    rules = SearchRules(margin=2.0, max_span=2)
+
+    def searched(*ids):
+        return search(table, [Task(ids, "negative")], "positive", rules, tokens_as_units, number=OTHER)[0].ids
+
+    assert searched(WORD, BAD) == (WORD, FINE)
+    assert searched(WORD, BAD, OTHER).count(OTHER) == 1
+
+
 def test_nothing_to_do():
     assert search(Table(), [], "positive", SearchRules(), tokens_as_units) == []

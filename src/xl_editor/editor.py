@@ -315,7 +315,10 @@ class Editor:
             settings["threshold"] = threshold
         if preset == "paper":
             return partial(transfer, self.engine, target=to, rules=PaperRules(**settings))
-        return partial(search, self.engine, target=to, rules=SearchRules(**settings), units_of=self._words_as_units)
+        rules = SearchRules(**settings)
+        return partial(
+            search, self.engine, target=to, rules=rules, units_of=self._words_as_units, number=self.codec.number_id
+        )
 
     def _words_as_units(self, ids: Ids) -> Sequence[tuple[int, int]]:
         encoded = self.codec.encode(self.codec.decode(ids))

@@ -52,12 +52,17 @@ def search(
     target: str,
     rules: SearchRules,
     units_of: Callable[[Ids], Sequence[Span]],
+    number: int | None = None,
 ) -> list[Revision]:
-    """Edit each text for as long as an edit is worth more than it costs; each as if it were alone."""
+    """Edit each text for as long as an edit is worth more than it costs; each as if it were alone.
+
+    `number` is the token that stands for any number, if there is one: nobody could say which, so it is never put in but
+    for one that was taken out.
+    """
     texts = begin(estimator, tasks)
     for _ in range(rules.max_steps):
         active = [text for text in texts if text.stopped is None]
-        possible = _edits(estimator, active, target, rules, units_of)
+        possible = _edits(estimator, active, target, rules, units_of, number)
         styles = iter(estimator.classify([edit.ids for edits in possible for edit in edits]))
         for text, edits in zip(active, possible, strict=True):
             _make_the_best(text, [(edit, next(styles)) for edit in edits], target, rules)
@@ -98,6 +103,7 @@ def _edits(
     target: str,
     rules: SearchRules,
     units_of: Callable[[Ids], Sequence[Span]],
+    number: int | None,
 ) -> list[list[_Edit]]:
     """The edits of each text that deserve a look: what stands out most, each with its likeliest fillings."""
     sizes = [dict(_spans_and_gaps(units_of(text.ids), rules.max_span)) for text in texts]
@@ -120,7 +126,8 @@ def _edits(
             fillings = {filling.ids: filling for filling in [*next(found), next(nothing)]}
             for ids, filling in fillings.items():
                 after = text.ids[:start] + ids + text.ids[end:]
-                if after and after not in text.seen:
+                is_text = number is None or ids.count(number) <= text.ids[start:end].count(number)
+                if after and is_text and after not in text.seen:
                     of_this.append(
                         _Edit((start, end), filling, score, _size(size[start, end], len(units_of(ids))), after)
                     )

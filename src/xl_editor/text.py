@@ -356,6 +356,11 @@ class Codec:
         """Return a token as it is written in the vocabulary."""
         return str(self._tokenizer.id_to_token(id))
 
+    @property
+    def number_id(self) -> int | None:
+        """The token that stands for any number, if the format has one."""
+        return self._tokenizer.token_to_id(self.format.number) if self.format.number else None
+
     # Going in
 
     def normalise(self, text: str) -> str:
