@@ -208,7 +208,7 @@ def transfer(
 def tune(
     model: Annotated[Path, typer.Argument(help="The directory of a model with styles; its config.json is changed.")],
     dev: Annotated[list[str], typer.Option(help="STYLE=FILE: sentences that were not trained on; once a style.")],
-    sentences: Annotated[int, typer.Option(help="Of each file, the first so many are edited.")] = 250,
+    sentences: Annotated[int, typer.Option(help="Of each file, the first so many are edited.")] = 100,
 ) -> None:
     """Choose the settings of `transfer` for a model on development sentences, and keep them with the model.
 
@@ -223,13 +223,11 @@ def tune(
         _refuse(f"--dev must name a file for each style of the model: {', '.join(editor.styles) or 'it has none'}.")
     lines = {style: [line for line in read_lines(Path(files[style])) if line] for style in editor.styles}
     margin = sure_margin(editor, lines)
-    print(
-        f"nine of ten sentences have logit p(their style) ≥ {margin}\n\n L  threshold    Acc  BLEU against the source"
-    )
+    print(f"nine of ten sentences have logit p(their style) ≥ {margin}\n\n L  threshold    Acc   BLEU  value")
     trials = []
     for trial in try_paper_rules(editor, {style: of_style[:sentences] for style, of_style in lines.items()}):
         trials.append(trial)
-        print(f"{trial.max_span:2}{trial.threshold:11}{trial.acc:7.1f}{trial.kept:7.1f}", flush=True)
+        print(f"{trial.max_span:2}{trial.threshold:11}{trial.acc:7.1f}{trial.kept:7.1f}{trial.value:7.2f}", flush=True)
     print(json.dumps(write_presets(model, max(trials, key=lambda trial: trial.value), margin)))
 
 

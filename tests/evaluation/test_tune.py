@@ -26,9 +26,9 @@ def test_nine_of_ten_real_sentences_are_sure(editor):
 
 def test_a_higher_threshold_keeps_more(editor):
     trials = {(trial.max_span, trial.threshold): trial for trial in try_paper_rules(editor, DEV)}
-    assert len(trials) == 18
+    assert len(trials) == 15
     assert all(0 <= trial.acc <= 100 and 0 <= trial.kept <= 100.0001 for trial in trials.values())
-    assert trials[1, 4.0].kept >= trials[1, 1.0].kept
+    assert trials[1, 4.0].kept >= trials[1, 1.5].kept
 
 
 def test_a_trial_is_worth_its_style_and_what_it_keeps():

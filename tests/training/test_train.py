@@ -5,6 +5,7 @@ import math
 import os
 import re
 from functools import partial
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,20 @@ def test_it_writes_the_word_of_the_style_that_it_is_asked_for(tmp_path, styles):
     sure = [editor.classify(s)[style] > 0.5 for style in styles for s in toy.held_out_sentences(style)]
     assert share_of(sure) > 0.99
     assert greedy(editor, "a1 b1good [_] m2 x5 y5") == "a1 b1good l2 m2 x5 y5"  # and without any style
+    # The word that shows the style, and it alone, is exchanged; the source style is guessed. (Algorithm 1 would as soon
+    # take its neighbours out, too, if it might: f is the same.)
+    editor.model.config.editor["presets"] = {"paper": {"max_span": 0}}
+    for preset in ("paper", "default"):
+        transferred = [
+            trace.text == expected
+            for source, to in permutations(styles, 2)
+            for trace, expected in zip(
+                editor.transfer_all(toy.held_out_sentences(source), to, preset=preset),
+                toy.held_out_sentences(to),
+                strict=True,
+            )
+        ]
+        assert share_of(transferred) > 0.95
 
 
 def test_jsonl_brings_articles_and_styles(tmp_path):

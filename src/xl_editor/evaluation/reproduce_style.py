@@ -70,7 +70,9 @@ def post_edit(
 
 def _fingerprint(editor: Editor, texts: Sequence[str], to: str, preset: str) -> str:
     """The same for the same texts, edited with the same weights, settings and version."""
-    digest = hashlib.sha256(json.dumps([__version__, texts, to, preset, editor.model.config.to_dict()]).encode())
+    settings = dict(editor.model.config.editor)
+    settings["presets"] = settings.get("presets", {}).get(preset)
+    digest = hashlib.sha256(json.dumps([__version__, texts, to, preset, settings]).encode())
     for tensor in editor.model.state_dict().values():
         digest.update(tensor.numpy().tobytes())
     return digest.hexdigest()[:16]
