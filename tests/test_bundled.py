@@ -26,7 +26,7 @@ def test_the_judgement_of_the_price_is_changed_and_the_rest_is_kept(yelp, preset
 
 def test_praise_is_taken_out_of_a_complaint(yelp):
     text = "i spent time with my best buds and some horrible wine and food ."
-    trace = yelp.transfer(text, to="negative", preset="paper")
+    trace = yelp.transfer(text, to="negative", preset="paper", threshold=1.5)  # log f is 1.8
     assert "best" not in trace.text.split()
     assert "horrible wine and food" in trace.text
 

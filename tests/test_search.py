@@ -5,7 +5,7 @@ import math
 import pytest
 
 from xl_editor.engine import Scored
-from xl_editor.search import SearchRules, search
+from xl_editor.search import SearchRules, SpecialTokens, search
 from xl_editor.transfer import Task, tokens_as_units
 
 END, BAD, GOOD, FINE, WORD, OTHER = range(6)
@@ -98,6 +98,24 @@ def test_an_insertion_where_nothing_stands_out():
     assert revision.steps[0].start == revision.steps[0].end
 
 
+def test_nothing_is_put_in_after_the_end_of_a_sentence():
+    class LikesTheEnd(Table):
+        def score(self, insertions):
+            return [
+                Scored(s.ids, (-1.0 if i.context.style == "negative" or i.context.parts[1] else -2.0,))
+                for i, s in zip(insertions, super().score(insertions), strict=True)
+            ]
+
+    def searched(closing):
+        rules = SearchRules(margin=2.0, n_gaps=1, threshold=5.0, max_steps=1)
+        special = SpecialTokens(closing=frozenset(closing))
+        (found,) = search(LikesTheEnd(), [Task((WORD, OTHER), "negative")], "positive", rules, tokens_as_units, special)
+        return found.ids
+
+    assert searched(closing=[]) == (WORD, OTHER, FINE)
+    assert searched(closing=[OTHER]) != (WORD, OTHER, FINE)
+
+
 def test_a_threshold_keeps_spans_from_being_tried():
     assert BAD in to_positive(WORD, BAD, threshold=2.1).ids
     assert BAD not in to_positive(WORD, BAD, threshold=2.0).ids
@@ -125,10 +143,10 @@ def test_texts_searched_together_end_as_if_alone():
 
 def test_a_number_is_put_in_only_where_one_was():
     table = Table(fillings=(((GOOD, OTHER), -0.1), ((FINE,), -1.0)))
-    rules = SearchRules(margin=2.0, max_span=2)
+    rules, special = SearchRules(margin=2.0, max_span=2), SpecialTokens(number=OTHER)
 
     def searched(*ids):
-        return search(table, [Task(ids, "negative")], "positive", rules, tokens_as_units, number=OTHER)[0].ids
+        return search(table, [Task(ids, "negative")], "positive", rules, tokens_as_units, special)[0].ids
 
     assert searched(WORD, BAD) == (WORD, FINE)
     assert searched(WORD, BAD, OTHER).count(OTHER) == 1

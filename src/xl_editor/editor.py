@@ -21,7 +21,7 @@ from xl_editor.context import ContextFormat
 from xl_editor.edits import Deletion, Edit, Filling, Score, Slot, Trace
 from xl_editor.engine import Context, Decoding, Engine, Ids, Insertion
 from xl_editor.model import ModelError, XLEditorModel, find_directory
-from xl_editor.search import SearchRules, search
+from xl_editor.search import SearchRules, SpecialTokens, search
 from xl_editor.sentences import split_sentences
 from xl_editor.text import BLANK, Codec, EncodedText, TextFormat, split_blanks
 from xl_editor.transfer import PaperRules, Revision, Step, Task, transfer
@@ -316,9 +316,8 @@ class Editor:
         if preset == "paper":
             return partial(transfer, self.engine, target=to, rules=PaperRules(**settings))
         rules = SearchRules(**settings)
-        return partial(
-            search, self.engine, target=to, rules=rules, units_of=self._words_as_units, number=self.codec.number_id
-        )
+        special = SpecialTokens(self.codec.number_id, self.codec.closing_ids)
+        return partial(search, self.engine, target=to, rules=rules, units_of=self._words_as_units, special=special)
 
     def _words_as_units(self, ids: Ids) -> Sequence[tuple[int, int]]:
         encoded = self.codec.encode(self.codec.decode(ids))

@@ -24,7 +24,7 @@ class SearchRules:
     max_span: int = 3  # units that an edit takes out at most
     threshold: float = 0.0  # what the log f of a span must reach for it to be tried
     n_spans: int = 6  # that are tried: those with the highest log f for their length
-    n_gaps: int = 2  # where an insertion is tried
+    n_gaps: int = 4  # where an insertion is tried
     n_fillings: int = 8  # for each
     max_length: int = 8  # tokens of what is put in
     max_steps: int = 4
@@ -33,6 +33,17 @@ class SearchRules:
     fluency: float = 0.15  # weight of log q(filling | target), by which an unlikely filling costs
     content: float = 0.05  # weight of log q(span | source): what could not be guessed carries content, and costs
     odds: float = 0.2  # weight of log f, which ranks edits that are worth making
+
+
+@dataclass(frozen=True)
+class SpecialTokens:
+    """Tokens that are not like words."""
+
+    number: int | None = None  # stands for any number: nobody could say which, so it is put in only where one was
+    closing: frozenset[int] = frozenset()  # ends a sentence: nothing is put in after it
+
+
+NO_SPECIAL_TOKENS = SpecialTokens()
 
 
 @dataclass(frozen=True)
@@ -52,17 +63,13 @@ def search(
     target: str,
     rules: SearchRules,
     units_of: Callable[[Ids], Sequence[Span]],
-    number: int | None = None,
+    special: SpecialTokens = NO_SPECIAL_TOKENS,
 ) -> list[Revision]:
-    """Edit each text for as long as an edit is worth more than it costs; each as if it were alone.
-
-    `number` is the token that stands for any number, if there is one: nobody could say which, so it is never put in but
-    for one that was taken out.
-    """
+    """Edit each text for as long as an edit is worth more than it costs; each as if it were alone."""
     texts = begin(estimator, tasks)
     for _ in range(rules.max_steps):
         active = [text for text in texts if text.stopped is None]
-        possible = _edits(estimator, active, target, rules, units_of, number)
+        possible = _edits(estimator, active, target, rules, units_of, special)
         styles = iter(estimator.classify([edit.ids for edits in possible for edit in edits]))
         for text, edits in zip(active, possible, strict=True):
             _make_the_best(text, [(edit, next(styles)) for edit in edits], target, rules)
@@ -103,10 +110,13 @@ def _edits(
     target: str,
     rules: SearchRules,
     units_of: Callable[[Ids], Sequence[Span]],
-    number: int | None,
+    special: SpecialTokens,
 ) -> list[list[_Edit]]:
     """The edits of each text that deserve a look: what stands out most, each with its likeliest fillings."""
     sizes = [dict(_spans_and_gaps(units_of(text.ids), rules.max_span)) for text in texts]
+    for text, size in zip(texts, sizes, strict=True):
+        if text.ids[-1] in special.closing:
+            del size[len(text.ids), len(text.ids)]
     spans = [[s for s in size if not text.kept & set(range(*s))] for text, size in zip(texts, sizes, strict=True)]
     scores = score_spans(estimator, texts, spans, target)
     chosen = [
@@ -126,7 +136,9 @@ def _edits(
             fillings = {filling.ids: filling for filling in [*next(found), next(nothing)]}
             for ids, filling in fillings.items():
                 after = text.ids[:start] + ids + text.ids[end:]
-                is_text = number is None or ids.count(number) <= text.ids[start:end].count(number)
+                is_text = special.number is None or ids.count(special.number) <= text.ids[start:end].count(
+                    special.number
+                )
                 if after and is_text and after not in text.seen:
                     of_this.append(
                         _Edit((start, end), filling, score, _size(size[start, end], len(units_of(ids))), after)

@@ -361,6 +361,12 @@ class Codec:
         """The token that stands for any number, if the format has one."""
         return self._tokenizer.token_to_id(self.format.number) if self.format.number else None
 
+    @property
+    def closing_ids(self) -> frozenset[int]:
+        """The tokens that end a sentence."""
+        found = (self._tokenizer.token_to_id(mark) for mark in ".!?")
+        return frozenset(id for id in found if id is not None)
+
     # Going in
 
     def normalise(self, text: str) -> str:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from xl_editor.editor import Editor
-from xl_editor.evaluation.tune import Trial, sure_margin, try_paper_rules, write_presets
+from xl_editor.evaluation import tune
+from xl_editor.evaluation.tune import LEAST_MARGIN, Trial, sure_margin, try_paper_rules, write_presets
 
 DEV = {
     "negative": ["the food was bad .", "slow staff .", "i will not be back ."],
@@ -15,12 +16,14 @@ DEV = {
 }
 
 
-def test_nine_of_ten_real_sentences_are_sure(editor):
+def test_nine_of_ten_real_sentences_are_sure(editor, monkeypatch):
     logits = []
     for style, lines in DEV.items():
         for line in lines:
             p = editor.classify(line)[style]
             logits.append(math.log(p / (1 - p)))
+    assert sure_margin(editor, DEV) == LEAST_MARGIN  # the toy knows nothing
+    monkeypatch.setattr(tune, "LEAST_MARGIN", -10.0)
     assert sure_margin(editor, DEV) == pytest.approx(np.quantile(logits, 0.1), abs=0.05)
 
 
@@ -40,6 +43,7 @@ def test_a_trial_is_worth_its_style_and_what_it_keeps():
 def test_the_settings_are_kept_with_the_model(editor, tmp_path):
     editor.save_pretrained(tmp_path)
     before = json.loads((tmp_path / "config.json").read_text())
+    write_presets(tmp_path, Trial(2, 1.5, 90.0, 50.0), 2.5)
     write_presets(tmp_path, Trial(1, 2.5, 90.0, 50.0), 3.5)
     after = json.loads((tmp_path / "config.json").read_text())
     presets = after["editor"].pop("presets")

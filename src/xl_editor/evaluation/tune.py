@@ -8,7 +8,8 @@ with a published G above 45 (UMT, PTO, DualRL and both Style Transformers), BLEU
 average, as BLEU against the source to the power of 0.28.
 
 `paper`    the (L, threshold) with the highest Acc × BLEU^0.28.
-`default`  counts a text as sure if it looks as much like the target style as nine of ten real sentences do.
+`default`  counts a text as sure if it looks as much like the target style as nine of ten real sentences do, and at
+           least 0.88 probable.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +33,7 @@ from .bleu import corpus_bleu
 
 KEPT_EXPONENT = 0.28
 REAL_SENTENCES = 0.9  # that count as sure
+LEAST_MARGIN = 2.0  # p = 0.88; a classifier that is often wrong would call anything sure
 MAX_SPANS = (1, 2, 3)
 THRESHOLDS = (1.5, 2.0, 2.5, 3.0, 4.0)
 RIGHT_ALREADY = 0.9  # of the texts that are post-edited
@@ -59,7 +62,7 @@ def sure_margin(editor: Editor, dev: LinesByStyle) -> float:
         for found in editor.engine.classify([editor.codec.encode(line).ids for line in lines]):
             p = min(max(found[style], 1e-6), 1 - 1e-6)
             logits.append(math.log(p / (1 - p)))
-    return round(float(np.quantile(logits, 1 - REAL_SENTENCES)), 1)
+    return max(round(float(np.quantile(logits, 1 - REAL_SENTENCES)), 1), LEAST_MARGIN)
 
 
 def try_paper_rules(editor: Editor, dev: LinesByStyle) -> Iterator[Trial]:
@@ -91,11 +94,12 @@ def _acc_and_kept(
     return 100 * n_right / len(after), corpus_bleu(outputs, sources).score
 
 
-def write_presets(directory: Path, best: Trial, margin: float) -> dict[str, dict[str, float]]:
+def write_presets(directory: Path, best: Trial, margin: float) -> dict[str, dict[str, Any]]:
     """Put the chosen settings into a model's config.json, where the editor finds them."""
     path = directory / CONFIG_FILE
     settings = json.loads(path.read_text(encoding="utf-8"))
-    presets = {"paper": {"max_span": best.max_span, "threshold": best.threshold}, "default": {"margin": margin}}
-    settings.setdefault("editor", {})["presets"] = presets
+    presets = settings.setdefault("editor", {}).setdefault("presets", {})
+    presets["paper"] = {**presets.get("paper", {}), "max_span": best.max_span, "threshold": best.threshold}
+    presets["default"] = {**presets.get("default", {}), "margin": margin}
     write_whole(path, json.dumps(settings, indent=2) + "\n")
     return presets
