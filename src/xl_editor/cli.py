@@ -259,6 +259,27 @@ def evaluate_style(
     print(json.dumps(json_table(rows, opened, judges)) if as_json else markdown_table(rows, opened, judges))
 
 
+@evaluate_app.command("news")
+def evaluate_news(
+    data: Annotated[Path, typer.Option(help="Articles as JSONL: train.jsonl.xz (or .gz, or plain) and test.jsonl.xz.")],
+    work: Annotated[Path, typer.Option(help="Where the task sets are kept, as JSONL, to be used again.")],
+    model: Model = None,
+    tasks: Annotated[int, typer.Option(help="Instances of each task.", min=1)] = 5000,
+    seed: Annotated[int, typer.Option(help="Of the task sets.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Measure a model on the paper's three tasks: Locate, Infill, Delete.
+
+    xl-editor evaluate news --model my-model --data news --work tasks
+    """
+    with _extra("Evaluation", "evaluate"):
+        from xl_editor.evaluation.news import evaluate_news as run
+        from xl_editor.evaluation.news_tasks import open_tasks
+    editor = _load(model)
+    scores = run(editor, open_tasks(data, work, tasks, seed))
+    print(json.dumps(scores.to_dict()) if as_json else scores.render())
+
+
 @reproduce_app.command("style")
 def reproduce_style(
     data: Data,
