@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -65,7 +66,7 @@ class InputFile:
                 self.kind.format.check(stream, field)
             with self.open() as stream:
                 n_rows = self.kind.format.count(stream)
-        except (FormatError, EOFError, OSError) as error:
+        except (FormatError, EOFError, OSError, zlib.error) as error:
             raise JobError(f"{self.source} cannot be read: {error}") from None
         return replace(self, n_rows=n_rows, digest=storage.digest(self.source))
 
