@@ -205,6 +205,75 @@ def transfer(
 
 
 @app.command()
+def postedit(
+    source: Annotated[str, typer.Argument(metavar="IN", help="A file, a directory, or - for standard input.")],
+    output: Annotated[str, typer.Argument(metavar="OUT", help="The same for the output.")],
+    to: Annotated[str | None, typer.Option(help="The style to revise into; for other operations, to go by.")] = None,
+    model: Model = None,
+    operation: Annotated[str, typer.Option(help="transfer, infill, locate or delete.")] = "transfer",
+    field: Annotated[
+        str | None, typer.Option(help="The field, or column, with the text: 'text' by default.", show_default=False)
+    ] = None,
+    trace: Annotated[bool, typer.Option("--trace", help="Write every edit with all its scores.")] = False,
+    source_style: Annotated[str | None, typer.Option("--from", help="The source style; guessed by default.")] = None,
+    preset: Annotated[str, typer.Option(help="Of a transfer: default or paper.")] = "default",
+    threshold: Annotated[
+        float | None, typer.Option(help="What log f (transfer) or log-odds (delete) must reach for an edit.")
+    ] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Most edits of a sentence.")] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="A word that is never edited; may be repeated.")] = None,
+    unit: Annotated[str, typer.Option(help="Of a deletion: word, span or sentence.")] = "sentence",
+    engine: Annotated[str, typer.Option(help="local (this machine) or ray (a cluster).")] = "local",
+    processes: Annotated[
+        int | None, typer.Option(help="That work at a time; as many as there are cores by default.")
+    ] = None,
+    threads: Annotated[int, typer.Option(help="Of each process.")] = 1,
+    chunk_size: Annotated[
+        int | None,
+        typer.Option(help="Lines that are answered, and kept, together; as many as the editor takes at once."),
+    ] = None,
+) -> None:
+    """Post-edit whole files. Killed at any moment, the same command goes on; the output is the same.
+
+    Files are plain lines, JSON lines (.jsonl) or Parquet (.parquet), lines also with .gz or .zst. The output has the
+    input's format, or JSON lines with scores. Lines that fail carry an error, are counted, and make the exit code 1.
+    Standard input and output cannot be resumed.
+
+    xl-editor postedit reviews.jsonl edited.jsonl --field review --to positive
+    """
+    _wait_passively()
+    with _extra("This", "cluster" if engine == "ray" else "formats"):
+        from xl_editor.postedit import Task
+        from xl_editor.postedit import postedit as run
+
+        task = Task(
+            operation=operation,
+            model=model or _default_model(of_styles=operation == "transfer"),
+            to=to,
+            source=source_style,
+            preset=preset,
+            threshold=threshold,
+            max_steps=max_steps,
+            keep=tuple(keep or ()),
+            unit=unit,  # type: ignore[arg-type]  # checked with the rest of the task
+            trace=trace,
+        )
+        summary = run(
+            source,
+            output,
+            task,
+            field=field,
+            engine=engine,
+            processes=processes,
+            chunk_size=chunk_size,
+            threads=threads,
+        )
+    print(summary.render(task.score_name), file=sys.stderr)
+    if summary.failed:
+        raise typer.Exit(EXIT_SOME_FAILED)
+
+
+@app.command()
 def tune(
     model: Annotated[Path, typer.Argument(help="The directory of a model with styles; its config.json is changed.")],
     dev: Annotated[list[str], typer.Option(help="STYLE=FILE: sentences that were not trained on; once a style.")],
@@ -370,17 +439,25 @@ def _extra(what: str, extra: str) -> Iterator[None]:
 
 
 def _load(model: str | None, *, of_styles: bool = False) -> Editor:
-    # Set before torch is loaded: threads that spin collapse beside a busy process.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from xl_editor.editor import Editor, bundled_models
+    _wait_passively()
+    from xl_editor.editor import Editor
 
-    if model is None:
-        bundled = bundled_models()
-        wanted = "yelp" if of_styles else "news"
-        if not bundled:
-            _refuse("No model is bundled; name one with --model.")
-        model = wanted if wanted in bundled else next(iter(bundled))
-    return Editor.from_pretrained(model)
+    return Editor.from_pretrained(model or _default_model(of_styles=of_styles))
+
+
+def _wait_passively() -> None:
+    """Must come before torch is loaded: threads that spin collapse beside a busy process."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def _default_model(*, of_styles: bool) -> str:
+    from xl_editor.editor import bundled_models
+
+    bundled = bundled_models()
+    wanted = "yelp" if of_styles else "news"
+    if not bundled:
+        _refuse("No model is bundled; name one with --model.")
+    return wanted if wanted in bundled else next(iter(bundled))
 
 
 def _answer(

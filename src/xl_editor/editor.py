@@ -87,6 +87,10 @@ class Editor:
     def styles(self) -> tuple[str, ...]:
         return tuple(self.engine.format.styles)
 
+    def check(self, text: str) -> None:
+        """Raise `EditorError` for a text that no operation accepts: an empty one, or one that is too long."""
+        self._encode(text)
+
     def score(self, left: str, inserted: str, right: str, style: str | None = None) -> Score:
         """q(inserted | left ↓ right): the probability of inserting exactly this, END included."""
         self._check_style(style)

@@ -8,10 +8,10 @@ from pathlib import Path
 PARTIAL = ".partial"  # what is being written, before it gets its name
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file, which is there with all its text or as it was before."""
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file, which is there with all its content or as it was before."""
     partial = path.with_name(f"{PARTIAL}-{path.name}")
-    partial.write_text(text, encoding="utf-8")
+    partial.write_bytes(content.encode() if isinstance(content, str) else content)
     sync(partial)
     os.replace(partial, path)
 

@@ -1,0 +1,158 @@
+"""What is done with a text, and what is answered for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from xl_editor.editor import EditorError, Unit
+from xl_editor.text import BLANK
+
+if TYPE_CHECKING:
+    from xl_editor.editor import Editor
+
+OPERATIONS = ("transfer", "infill", "locate", "delete")
+DECIMALS = 4  # of scores: what is beyond depends on the processor
+
+# The fields of an answer, beside the fields of the input. Whatever the input has under these names is replaced.
+FIELDS = ("edited", "operations", "scores", "p_before", "p_after", "trace", "error")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The outcome for one text; if it failed, `error` says why, and there is nothing else."""
+
+    edited: str | None = None
+    operations: tuple[str, ...] = ()  # insert, replace, delete: what was done, in this order
+    scores: tuple[float | None, ...] = ()  # see Task
+    p_before: float | None = None  # of a transfer: p(target style | text)
+    p_after: float | None = None
+    trace: Any = None  # what `Editor` answered, as JSON; if asked for
+    error: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        if self.error is not None:
+            return {"error": self.error}
+        everything = {name: getattr(self, name) for name in FIELDS}
+        return {name: value for name, value in everything.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is done with every text.
+
+    transfer  edits into the style `to`; the scores are log f of each edit (None if forced)
+    infill    fills the blanks, written [_]; the score is the log-probability of the filling
+    locate    edits nothing; the score is log q(END) where the text most seems to lack something
+    delete    leaves out the `unit` that fits least if its log-odds, the score, are above `threshold` (by default 0)
+    """
+
+    operation: str
+    model: str
+    to: str | None = None  # the target of a transfer, and a style to go by elsewhere
+    source: str | None = None
+    preset: str = "default"
+    threshold: float | None = None
+    max_steps: int | None = None
+    keep: tuple[str, ...] = ()
+    unit: Unit = "sentence"
+    trace: bool = False
+
+    @property
+    def fields(self) -> list[str]:
+        """What an answer may have."""
+        left_out = {"trace"} if not self.trace else set()
+        if self.operation != "transfer":
+            left_out |= {"p_before", "p_after"}
+        return [name for name in FIELDS if name not in left_out]
+
+    @property
+    def score_name(self) -> str:
+        return {"transfer": "log f", "infill": "log-probability", "locate": "log q(END)", "delete": "log-odds"}[
+            self.operation
+        ]
+
+    def check(self, editor: Editor) -> None:
+        """Raise `EditorError` for what no text could be processed with."""
+        if self.operation not in OPERATIONS:
+            raise EditorError(f"operation must be one of {', '.join(OPERATIONS)}, got {self.operation!r}.")
+        if self.operation == "transfer":
+            self._transfer(editor, [])
+        else:
+            self._answer_one(editor, f"a {BLANK} a" if self.operation == "infill" else "a")
+
+    def answer(self, editor: Editor, texts: Sequence[str]) -> list[Answer]:
+        """An answer for each text; they are computed together, so that its last bits depend on the others."""
+        if self.operation != "transfer":
+            return [self._answer_or_error(editor, text) for text in texts]
+        failed = {i: error for i, text in enumerate(texts) if (error := _error_of(editor.check, text))}
+        fine = [text for i, text in enumerate(texts) if i not in failed]
+        try:
+            answers = iter(self._transfer(editor, fine))
+        except Exception:  # one that passed the check breaks the others: let it fail alone
+            answers = iter([self._answer_or_error(editor, text) for text in fine])
+        return [Answer(error=failed[i]) if i in failed else next(answers) for i in range(len(texts))]
+
+    def _answer_or_error(self, editor: Editor, text: str) -> Answer:
+        try:
+            editor.check(text)
+            return self._answer_one(editor, text)
+        except Exception as error:
+            return Answer(error=_sentence(error))
+
+    def _answer_one(self, editor: Editor, text: str) -> Answer:
+        if self.operation == "transfer":
+            return self._transfer(editor, [text])[0]
+        if self.operation == "infill":
+            (filling,) = editor.infill(text, 1, style=self.to)
+            trace = filling.to_dict() if self.trace else None
+            return Answer(filling.text, ("insert",) * len(filling.inserted), (_rounded(filling.logprob),), trace=trace)
+        if self.operation == "locate":
+            slots = editor.locate(text, style=self.to)
+            places = [slot.to_dict() for slot in slots] if self.trace else None
+            return Answer(text, (), (_rounded(slots[0].logprob_end),), trace=places)
+        (deletion,) = editor.delete(text, self.unit, 1, style=self.to)
+        # A text is never emptied.
+        deleted = deletion.log_odds > (self.threshold or 0.0) and deletion.text.strip() != ""
+        return Answer(
+            deletion.text if deleted else text,
+            ("delete",) if deleted else (),
+            (_rounded(deletion.log_odds),),
+            trace=deletion.to_dict() if self.trace else None,
+        )
+
+    def _transfer(self, editor: Editor, texts: Sequence[str]) -> list[Answer]:
+        if self.to is None:
+            raise EditorError("A transfer needs a style to revise into: --to.")
+        traces = editor.transfer_all(
+            texts, self.to, self.source, self.preset, self.max_steps, self.threshold, self.keep
+        )
+        return [
+            Answer(
+                trace.text,
+                tuple(edit.operation for edit in trace.edits),
+                tuple(None if edit.log_odds is None else _rounded(edit.log_odds) for edit in trace.edits),
+                _rounded(trace.style_before[self.to]),
+                _rounded(trace.style_after[self.to]),
+                trace.to_dict() if self.trace else None,
+            )
+            for trace in traces
+        ]
+
+
+def _error_of(check: Any, text: str) -> str | None:
+    try:
+        check(text)
+    except Exception as error:
+        return _sentence(error)
+    return None
+
+
+def _sentence(error: Exception) -> str:
+    said = " ".join(str(error).split())
+    return said if isinstance(error, ValueError) and said else f"{type(error).__name__}: {said}"
+
+
+def _rounded(value: float) -> float:
+    return round(value, DECIMALS) + 0.0  # −0.0 becomes 0.0

@@ -1,0 +1,135 @@
+"""Places that a job reads from and writes to: local paths, and whatever else fsspec opens by its URL.
+
+What is written is there as a whole or not at all: a local file gets its name when all of it is on disk, and an object
+store shows an object when all of it has arrived.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, BinaryIO, cast
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from xl_editor.files import PARTIAL, sync, write_whole
+
+BLOCK_BYTES = 1 << 20
+
+
+def locate(url: str) -> tuple[Any, str]:
+    """The file system of a path or URL, and the path there."""
+    try:
+        return fsspec.url_to_fs(url)
+    except ImportError as error:
+        raise ValueError(f"{url} cannot be opened: {error}.") from None
+
+
+def exists(url: str) -> bool:
+    files, path = locate(url)
+    return bool(files.exists(path))
+
+
+def is_directory(url: str) -> bool:
+    files, path = locate(url)
+    return bool(files.isdir(path))
+
+
+def size(url: str) -> int:
+    files, path = locate(url)
+    return int(files.size(path))
+
+
+def make_directory(url: str) -> None:
+    files, path = locate(url)
+    files.makedirs(path, exist_ok=True)
+
+
+def remove_tree(url: str) -> None:
+    files, path = locate(url)
+    with contextlib.suppress(FileNotFoundError):
+        files.rm(path, recursive=True)
+
+
+def names_below(url: str) -> list[str]:
+    """The files below a directory, by their paths from there; hidden ones are left out."""
+    files, top = locate(url)
+    top = top.rstrip("/")
+    names = [path[len(top) + 1 :] for path in files.find(top)]
+    return sorted(name for name in names if not any(part.startswith((".", "_")) for part in name.split("/")))
+
+
+def open_input(url: str) -> BinaryIO:
+    files, path = locate(url)
+    return cast(BinaryIO, files.open(path, "rb"))
+
+
+def read(url: str) -> bytes:
+    with open_input(url) as stream:
+        return stream.read()
+
+
+def digest(url: str) -> str:
+    """Of all bytes of a file."""
+    found = hashlib.sha256()
+    with open_input(url) as stream:
+        while block := stream.read(BLOCK_BYTES):
+            found.update(block)
+    return found.hexdigest()
+
+
+def write(url: str, data: bytes) -> None:
+    files, path = locate(url)
+    if isinstance(files, LocalFileSystem):
+        write_whole(Path(path), data)
+    else:
+        files.pipe_file(path, data)
+
+
+@contextlib.contextmanager
+def alone_in(url: str) -> Iterator[None]:
+    """Make a directory, and keep other processes of this machine out of it; refuses if one is in it."""
+    make_directory(url)
+    files, path = locate(url)
+    if not isinstance(files, LocalFileSystem) or sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"Another process is at work in {url}.") from None
+        yield
+    finally:
+        os.close(directory)
+        with contextlib.suppress(OSError):
+            os.rmdir(path)  # if nothing is in it
+
+
+@contextlib.contextmanager
+def writing(url: str) -> Iterator[IO[bytes]]:
+    """A stream into a file that gets its name when it is complete."""
+    files, path = locate(url)
+    if not isinstance(files, LocalFileSystem):
+        with files.open(path, "wb") as stream:
+            yield stream
+        return
+    whole = Path(path)
+    whole.parent.mkdir(parents=True, exist_ok=True)
+    partial = whole.with_name(f"{PARTIAL}-{whole.name}")
+    try:
+        with partial.open("wb") as stream:
+            yield stream
+        sync(partial)
+        os.replace(partial, whole)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,363 @@
+"""Whole files: every format, whatever is wrong with a line, and jobs that go on where they were interrupted."""
+
+import gzip
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from xl_editor.postedit import JobError, Task, postedit, storage
+from xl_editor.postedit.formats import JSON_LINES, LINES, PARQUET, FileKind
+from xl_editor.postedit.progress import Progress
+
+WORDS = ("food", "service", "staff", "pizza", "place")
+TEXTS = [f"the {word} was {how} ." for word in WORDS for how in ("great", "slow", "cold", "n't good")] + ["i love it !"]
+
+EAGER = {"preset": "paper", "threshold": -100.0, "max_steps": 1}
+
+
+@pytest.fixture
+def task(toy_directory):
+    """What changes every text, even with random weights."""
+    return Task("transfer", str(toy_directory), to="positive", **EAGER)
+
+
+def run(source, target, task, **settings):
+    return postedit(str(source), str(target), task, **{"processes": 1, "chunk_size": 4, **settings})
+
+
+def write_lines(path, texts=TEXTS):
+    path.write_text("".join(f"{text}\n" for text in texts))
+    return path
+
+
+def read_jsonl(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def write_parquet(path, texts=TEXTS, **columns):
+    pa = pytest.importorskip("pyarrow", reason="Parquet needs the extra `formats`")
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"text": texts, **columns}), path, row_group_size=3)
+    return path
+
+
+def test_answers_are_the_editors_own_in_the_order_of_the_input(editor, task, tmp_path):
+    summary = run(write_lines(tmp_path / "in.txt"), tmp_path / "out.jsonl", task)
+    found = read_jsonl(tmp_path / "out.jsonl")
+    traces = editor.transfer_all(TEXTS, "positive", **EAGER)
+    assert [record["text"] for record in found] == TEXTS
+    assert [record["edited"] for record in found] == [trace.text for trace in traces]
+    assert [len(record["scores"]) for record in found] == [len(trace.edits) for trace in traces]
+    assert [r["p_after"] for r in found] == pytest.approx([t.style_after["positive"] for t in traces], abs=1e-4)
+    assert summary.lines == len(TEXTS)
+    assert summary.changed == sum(trace.text != trace.source for trace in traces) > 0
+    assert sum(summary.operations.values()) == sum(len(trace.edits) for trace in traces)
+    assert not (tmp_path / "out.jsonl.job").exists()
+
+
+@pytest.mark.parametrize("operation", ["infill", "locate", "delete"])
+def test_other_operations_answer_what_the_editor_does(operation, editor, toy_directory, tmp_path):
+    text = "the food was [_] ." if operation == "infill" else "The food was great. The staff was slow."
+    run(
+        write_lines(tmp_path / "in.txt", [text]),
+        tmp_path / "out.jsonl",
+        Task(operation, str(toy_directory), trace=True),
+    )
+    (found,) = read_jsonl(tmp_path / "out.jsonl")
+    expected = {
+        "infill": lambda: editor.infill(text, 1)[0].to_dict(),
+        "locate": lambda: [slot.to_dict() for slot in editor.locate(text)],
+        "delete": lambda: editor.delete(text)[0].to_dict(),
+    }[operation]()
+    assert json.dumps(found["trace"]) == json.dumps(expected)
+    if operation == "infill":
+        assert found["edited"] == expected["text"]
+    elif operation == "locate":
+        assert found["edited"] == text
+        assert found["scores"][0] == pytest.approx(expected[0]["logprob_end"], abs=1e-4)
+    else:
+        deleted = expected["log_odds"] > 0
+        assert found["edited"] == (expected["text"] if deleted else text)
+        assert found["operations"] == ["delete"] * deleted
+
+
+@pytest.mark.parametrize("ending", [".txt", ".txt.gz", ".txt.zst"])
+def test_lines_stay_lines_also_compressed(ending, task, tmp_path):
+    if ending.endswith(".zst"):
+        pytest.importorskip("pyarrow", reason="zstd needs the extra `formats`")
+    source, target = tmp_path / f"in{ending}", tmp_path / f"out{ending}"
+    kind = FileKind.of(source.name)
+    with source.open("wb") as stream, kind.writing(stream) as packed:
+        packed.write("".join(f"{text}\n" for text in TEXTS).encode())
+    run(source, target, task)
+    run(write_lines(tmp_path / "plain.txt"), tmp_path / "plain.jsonl", task)
+    with target.open("rb") as stream, kind.reading(stream) as unpacked:
+        assert unpacked.read().decode().splitlines() == [r["edited"] for r in read_jsonl(tmp_path / "plain.jsonl")]
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_a_compressed_file_without_its_end_is_refused(ending, task, tmp_path):
+    if ending == ".zst":
+        pytest.importorskip("pyarrow", reason="zstd needs the extra `formats`")
+    source = tmp_path / f"in.txt{ending}"
+    with source.open("wb") as stream, FileKind.of(source.name).writing(stream) as packed:
+        packed.write("\n".join(map(str, range(10_000))).encode())
+    source.write_bytes(source.read_bytes()[:-100])
+    with pytest.raises(JobError, match="cannot be read"):
+        run(source, tmp_path / "out.txt", task)
+
+
+def test_json_lines_carry_their_fields_through(task, tmp_path):
+    records = [{"id": 2**70 + i, "review": text, "é": [i, None, {"x": 0.1}]} for i, text in enumerate(TEXTS)]
+    source = tmp_path / "in.jsonl"
+    source.write_text("".join(json.dumps(record) + "\n" for record in records))
+    run(source, tmp_path / "out.jsonl", task, field="review")
+    found = read_jsonl(tmp_path / "out.jsonl")
+    assert [{name: record[name] for name in ("id", "review", "é")} for record in found] == records
+    assert all("edited" in record for record in found)
+
+
+def test_parquet_keeps_its_columns_and_types_and_has_the_answers_of_lines(task, tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="Parquet needs the extra `formats`")
+    import pyarrow.parquet as pq
+
+    moments = pa.array([1_700_000_000_000_000_001 + i for i in range(len(TEXTS))], pa.timestamp("ns"))
+    source = write_parquet(tmp_path / "in.parquet", when=moments)
+    run(source, tmp_path / "out.parquet", task)
+    run(write_lines(tmp_path / "in.txt"), tmp_path / "lines.jsonl", task)
+    found, before = pq.read_table(tmp_path / "out.parquet"), pq.read_table(source)
+    assert found.select(["text", "when"]).equals(before)
+    expected = read_jsonl(tmp_path / "lines.jsonl")
+    for name in ("edited", "operations", "scores", "p_before", "p_after"):
+        assert found[name].to_pylist() == [record[name] for record in expected]
+    assert found["error"].null_count == len(TEXTS)
+    run(source, tmp_path / "out.jsonl", task)
+    assert [record["edited"] for record in read_jsonl(tmp_path / "out.jsonl")] == found["edited"].to_pylist()
+
+
+def test_a_directory_becomes_a_directory(task, tmp_path):
+    (tmp_path / "in" / "b").mkdir(parents=True)
+    write_lines(tmp_path / "in" / "1.txt", TEXTS[:6])
+    write_lines(tmp_path / "in" / "b" / "2.txt", TEXTS[6:])
+    (tmp_path / "in" / "empty.txt").touch()
+    run(tmp_path / "in", tmp_path / "out", task)
+    run(write_lines(tmp_path / "all.txt"), tmp_path / "all-out.txt", task)
+    parts = [tmp_path / "out" / name for name in ("1.txt", "b/2.txt", "empty.txt")]
+    assert "".join(part.read_text() for part in parts) == (tmp_path / "all-out.txt").read_text()
+
+
+def test_a_line_that_fails_says_so_and_the_others_are_answered(task, tmp_path):
+    bad = [b"{", b"[1]", b'{"other": 1}', b'{"text": null}', b'{"text": ""}', b"\xff", b'{"text": "\\ud800", "n": 1}']
+    fine = [json.dumps({"text": text}).encode() for text in TEXTS]
+    too_long = json.dumps({"text": "the food " * 600}).encode()
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(b"\n".join([fine[0], *bad, too_long, *fine[1:]]) + b"\n")
+    summary = run(source, tmp_path / "out.jsonl", task)
+    found = read_jsonl(tmp_path / "out.jsonl")
+    assert ["error" in record for record in found] == [False] + [True] * 8 + [False] * (len(TEXTS) - 1)
+    assert summary.failed == 8
+    assert [failure.line for failure in summary.failures] == list(range(2, 10))
+    assert found[1]["unreadable"] == "{"
+    assert found[6]["unreadable"] == "\\xff"
+    assert found[7]["text"] == "\ud800"
+    assert "at most 512" in found[8]["error"]
+
+
+def test_a_text_that_breaks_the_others_fails_alone(editor, task, monkeypatch):
+    transfer_all = editor.transfer_all
+
+    def breaks(texts, *args):
+        if TEXTS[2] in texts:
+            raise RuntimeError("broken")
+        return transfer_all(texts, *args)
+
+    monkeypatch.setattr(editor, "transfer_all", breaks)
+    answers = task.answer(editor, TEXTS[:4])
+    assert [answer.error for answer in answers] == [None, None, "RuntimeError: broken", None]
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_wherever_it_is_interrupted_it_goes_on_to_the_same_bytes(ending, task, tmp_path, monkeypatch):
+    source = write_parquet(tmp_path / "in.parquet") if ending == "parquet" else write_lines(tmp_path / "in.txt")
+    run(source, tmp_path / f"whole.{ending}", task)
+    target = tmp_path / f"out.{ending}"
+    writes = []
+    write = storage.write
+    for last in range(2, 9):  # the manifest, six parts, the summary
+
+        def write_some(url, data, last=last):
+            if len(writes) == last:
+                raise Killed
+            writes.append(url)
+            write(url, data)
+
+        monkeypatch.setattr(storage, "write", write_some)
+        if last < 8:
+            with pytest.raises(Killed):
+                run(source, target, task)
+    summary = run(source, target, task)
+    assert len(set(writes)) == len(writes) == 8  # nothing was computed twice
+    assert target.read_bytes() == (tmp_path / f"whole.{ending}").read_bytes()
+    kept, expected = (json.loads((tmp_path / f"{n}.{ending}.summary.json").read_text()) for n in ("out", "whole"))
+    assert kept == expected
+    assert summary.lines == len(TEXTS)
+    assert run(source, target, task) == summary  # it is done, and says so again
+
+
+def interrupt(source, target, task, monkeypatch):
+    """Leave a job after its first part."""
+    with monkeypatch.context() as patch:
+        answer = Task.answer
+        calls = []
+
+        def answer_once(*args):
+            calls.append(args)
+            if len(calls) == 2:
+                raise Killed
+            return answer(*args)
+
+        patch.setattr(Task, "answer", answer_once)
+        with pytest.raises(Killed):
+            run(source, target, task)
+
+
+def test_input_or_request_that_changed_is_refused(task, toy_directory, tmp_path, monkeypatch):
+    source, target = write_lines(tmp_path / "in.txt"), tmp_path / "out.jsonl"
+    interrupt(source, target, task, monkeypatch)
+    with pytest.raises(JobError, match="to is 'negative', but the job in .* was begun with 'positive'"):
+        run(source, target, Task("transfer", str(toy_directory), to="negative", **EAGER))
+    with pytest.raises(JobError, match="chunk_size is 5"):
+        run(source, target, task, chunk_size=5)
+    write_lines(source, [*TEXTS[:-1], "i like it !"])
+    with pytest.raises(JobError, match="in.txt has changed since"):
+        run(source, target, task)
+    write_lines(source)
+    assert run(source, target, task).lines == len(TEXTS)
+    write_lines(source, TEXTS[:-1])
+    with pytest.raises(JobError, match="in.txt has changed since"):
+        run(source, target, task)
+
+
+def test_a_truncated_output_is_replaced_or_refused(task, tmp_path, monkeypatch):
+    source, target = write_lines(tmp_path / "in.txt"), tmp_path / "out.jsonl"
+    run(source, tmp_path / "whole.jsonl", task)
+    whole = (tmp_path / "whole.jsonl").read_bytes()
+    interrupt(source, target, task, monkeypatch)
+    target.write_bytes(whole[:100])  # of a join that some earlier crash cut off
+    run(source, target, task)
+    assert target.read_bytes() == whole
+    target.write_bytes(whole[:100])
+    with pytest.raises(JobError, match="not as the job left it"):
+        run(source, target, task)
+
+
+def test_an_output_that_is_there_is_not_overwritten(task, tmp_path):
+    target = write_lines(tmp_path / "out.txt", ["precious"])
+    with pytest.raises(JobError, match="is there already"):
+        run(write_lines(tmp_path / "in.txt"), target, task)
+    assert target.read_text() == "precious\n"
+    assert not (tmp_path / "out.txt.job").exists()
+
+
+def test_two_runs_of_one_job_do_not_meet(task, tmp_path):
+    source, target = write_lines(tmp_path / "in.txt"), tmp_path / "out.txt"
+    with storage.alone_in(f"{target}.job"), pytest.raises(ValueError, match="Another process is at work"):
+        run(source, target, task)
+
+
+def test_files_elsewhere_are_read_and_written_by_their_url(task, tmp_path):
+    storage.write("memory://here/in.txt", write_lines(tmp_path / "in.txt").read_bytes())
+    run(tmp_path / "in.txt", tmp_path / "out.jsonl", task)
+    run("memory://here/in.txt", "memory://there/out.jsonl", task)
+    assert storage.read("memory://there/out.jsonl") == (tmp_path / "out.jsonl").read_bytes()
+    assert not storage.exists("memory://there/out.jsonl.job")
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 3, 4, 5, 8])
+@pytest.mark.parametrize("format", [LINES, JSON_LINES, PARQUET], ids=lambda format: format.name)
+def test_chunks_have_all_rows_once_and_the_same_size(format, n_rows, tmp_path):
+    source = tmp_path / "rows"
+    texts = [f"row {i}" for i in range(n_rows)]
+    write_parquet(source, texts) if format is PARQUET else write_lines(source, texts)
+    with source.open("rb") as stream:
+        chunks = list(format.read(stream, 4))
+    assert [len(chunk) for chunk in chunks] == [4] * (n_rows // 4) + ([n_rows % 4] if n_rows % 4 or not n_rows else [])
+    rows = [row for chunk in chunks for row in (chunk["text"].to_pylist() if format is PARQUET else chunk)]
+    assert [row if isinstance(row, str) else row.decode() for row in rows] == texts
+
+
+def test_progress_tells_rate_and_time_left():
+    progress = Progress(10_000, 1_000)
+    progress.done = 2_000
+    assert progress.line(100.0) == "2,000 of 10,000 lines  10.0/s  13 min left"
+
+
+def command(*args, stdin=None, before="pass"):
+    code = f"import sys; {before}; from xl_editor.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, "postedit", *args], input=stdin, capture_output=True, timeout=300, check=False
+    )
+
+
+def test_the_command_reads_a_pipe_and_writes_one(toy_directory, editor):
+    lines = b"the food was great .\n\xff\nthe staff was slow .\n"
+    options = ["--to", "positive", "--model", str(toy_directory), "--processes", "1"]
+    options += ["--preset", "paper", "--threshold", "-100", "--max-steps", "1"]
+    done = command("-", "-", *options, stdin=lines)
+    edited = [t.text for t in editor.transfer_all([TEXTS[0], "the staff was slow ."], "positive", **EAGER)]
+    assert done.stdout == f"{edited[0]}\n".encode() + b"\xff\n" + f"{edited[1]}\n".encode()
+    assert done.returncode == 1
+    assert b"standard input, line 2: Byte 1 of the line, 0xff, is not UTF-8." in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "asked", "settings", "message"),
+    [
+        ("in.txt", "out.txt", {"to": None}, {}, "needs a style to revise into: --to"),
+        ("in.txt", "out.txt", {"to": "ironic"}, {}, "to must be one of negative, positive"),
+        ("in.txt", "out.txt", {"operation": "sing"}, {}, "operation must be one of transfer, infill"),
+        ("in.txt", "out.txt", {"operation": "delete", "unit": "letter"}, {}, "unit must be word, span or sentence"),
+        ("in.txt", "out.txt", {}, {"engine": "steam"}, "engine must be local or ray"),
+        ("in.txt", "out.txt", {}, {"processes": 0}, "processes must be at least 1"),
+        ("nowhere.txt", "out.txt", {}, {}, "There is no .*nowhere.txt"),
+        ("in.txt", "out.parquet", {}, {}, "must hold lines, as the input does, or JSON lines"),
+        ("in.txt", "-", {}, {"engine": "ray"}, "ray reads and writes files"),
+        ("in.parquet.gz", "out.jsonl", {}, {}, "Parquet is compressed by itself"),
+    ],
+)
+def test_bad_requests_are_refused_and_leave_nothing(source, target, asked, settings, message, task, tmp_path):
+    write_lines(tmp_path / "in.txt")
+    write_lines(tmp_path / "in.parquet.gz")
+    where = target if target == "-" else tmp_path / target
+    with pytest.raises(ValueError, match=message):
+        run(tmp_path / source, where, replace(task, **asked), **settings)
+    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "in.parquet.gz"}
+
+
+@pytest.mark.parametrize(
+    ("source", "engine", "package", "extra"),
+    [("in.parquet", "local", "pyarrow", "formats"), ("in.txt", "ray", "ray", "cluster")],
+)
+def test_a_missing_package_is_one_sentence_and_exit_code_2(source, engine, package, extra, toy_directory, tmp_path):
+    paths = [str(write_lines(tmp_path / source)), str(tmp_path / "out.jsonl")]
+    options = ["--engine", engine, "--to", "positive", "--model", str(toy_directory)]
+    done = command(*paths, *options, before=f"sys.modules[{package!r}] = None")
+    assert done.returncode == 2
+    assert f"needs {package}; install it with: pip install 'xl-editor[{extra}]'" in done.stderr.decode()
+    assert len(done.stderr.decode().strip().splitlines()) == 1
+
+
+def test_gzip_output_does_not_depend_on_the_clock(tmp_path):
+    with gzip.open(tmp_path / "x.gz", "wb") as file:
+        file.write(b"text")
+    with (tmp_path / "y.gz").open("wb") as stream, FileKind.of("y.gz").writing(stream) as packed:
+        packed.write(b"text")
+    assert (tmp_path / "y.gz").read_bytes()[4:8] == bytes(4)  # the field for the time
