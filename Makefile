@@ -46,5 +46,5 @@ $(VENV)/edit.stamp: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/edit.stamp
-	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[train,evaluate,serve,dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[train,evaluate,serve,formats,dev]'
 	@touch $@
