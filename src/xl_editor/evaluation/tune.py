@@ -9,7 +9,7 @@ average, as BLEU against the source to the power of 0.28.
 
 `paper`    the (L, threshold) with the highest Acc × BLEU^0.28.
 `default`  counts a text as sure if it looks as much like the target style as nine of ten real sentences do, and at
-           least 0.88 probable.
+           least 0.96 probable.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .bleu import corpus_bleu
 
 KEPT_EXPONENT = 0.28
 REAL_SENTENCES = 0.9  # that count as sure
-LEAST_MARGIN = 2.0  # p = 0.88; a classifier that is often wrong would call anything sure
+LEAST_MARGIN = 3.3  # p = 0.96; a classifier that is often wrong would call anything sure
 MAX_SPANS = (1, 2, 3)
 THRESHOLDS = (1.5, 2.0, 2.5, 3.0, 4.0)
 RIGHT_ALREADY = 0.9  # of the texts that are post-edited
