@@ -22,7 +22,7 @@ run: $(VENV)/edit.stamp
 test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest
 
-test-slow: $(VENV)/dev.stamp
+test-slow: $(VENV)/cluster.stamp
 	$(BIN)/python -m pytest -m slow
 
 lint: $(VENV)/dev.stamp
@@ -47,4 +47,9 @@ $(VENV)/edit.stamp: pyproject.toml constraints.txt
 
 $(VENV)/dev.stamp: $(VENV)/edit.stamp
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[train,evaluate,serve,formats,dev]'
+	@touch $@
+
+# Ray is half a gigabyte, and only the slow tests start a cluster.
+$(VENV)/cluster.stamp: $(VENV)/dev.stamp
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[cluster]'
 	@touch $@

@@ -49,6 +49,7 @@ def kill_a_worker_once_it_works(target: Path, killed: list[int]) -> None:
         killed.append(workers[0].pid)
 
 
+@pytest.mark.slow
 def test_ray_gives_the_output_of_the_local_engine_even_if_a_worker_is_killed(cluster, job, tmp_path):
     expected = job("local", "local.jsonl", 1)
     assert job("ray", "ray.jsonl", 2) == expected
