@@ -334,7 +334,7 @@ def serve(
     api_key_file: Annotated[Path | None, typer.Option(help="A file with a key that requests must carry.")] = None,
     origin: Annotated[list[str] | None, typer.Option(help="A web site whose pages may ask; may be repeated.")] = None,
 ) -> None:
-    """Serve an HTTP API, and a page to edit on. The key may also come from the environment: XL_EDITOR_API_KEY.
+    """Serve an HTTP API. The key may also come from the environment: XL_EDITOR_API_KEY.
 
     xl-editor serve --port 8000
     """

@@ -13,11 +13,11 @@ import httpx2
 import pytest
 from serving import serving
 
-from conftest import SENTENCES
 from xl_editor.editor import Call, EditorError
 from xl_editor.server import guard, worker
 from xl_editor.server.app import create_app
 
+SENTENCES = ["the food was great .", "the service was slow !", "i paid _num_ dollars .", "the staff is very friendly ."]
 TEXT = "The food wasn't good! We'll come back again."
 ASKED = {
     "locate": {"text": TEXT, "top": 3, "style": "negative"},
@@ -72,20 +72,22 @@ def test_http_and_the_command_line_say_the_same(client, toy_directory):
 
 def test_calls_of_all_kinds_answered_together_are_as_alone(editor):
     calls = [Call(name, asked) for name, asked in ASKED.items() if name != "transfer"]
-    calls += [Call("locate", {"text": text}) for text in SENTENCES]
+    calls += [Call("locate", {"text": text, "top": 100}) for text in SENTENCES]
     calls.insert(3, Call("infill", {"text": "no blank"}))
     results = editor.answer_all(calls)
     assert isinstance(results.pop(3), EditorError)
     del calls[3]
     for call, result in zip(calls, results, strict=True):
         alone = getattr(editor, call.method)(**call.arguments)
-        as_json = [
-            json.loads(
-                json.dumps([r.to_dict() if hasattr(r, "to_dict") else r for r in (x if isinstance(x, list) else [x])])
-            )
-            for x in (result, alone)
-        ]
-        assert same(*as_json)
+        if call.arguments.get("top") == 100:
+            # A random model's values lie so close that two may change places where the rounding has its edge.
+            result, alone = (sorted(slots, key=lambda slot: slot.char) for slots in (result, alone))
+        assert same(plain(result), plain(alone))
+
+
+def plain(result):
+    listed = result if isinstance(result, list) else [result]
+    return json.loads(json.dumps([answer if isinstance(answer, dict) else answer.to_dict() for answer in listed]))
 
 
 def test_concurrent_requests_get_their_own_answers_and_share_batches(editor):

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, StreamingResponse
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -179,11 +179,15 @@ def create_app(
         """Figures for Prometheus."""
         return PlainTextResponse(metrics.render())
 
+    @app.get("/", include_in_schema=False)
+    async def index() -> Response:
+        return RedirectResponse("/docs")
+
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
         return FileResponse(PAGE / "docs.html")
 
-    app.mount("/", StaticFiles(directory=PAGE, html=True))
+    app.mount("/page", StaticFiles(directory=PAGE))
     return app
 
 

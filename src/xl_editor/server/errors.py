@@ -49,8 +49,13 @@ def refused(error: ValueError, fields: Collection[str], index: int | None = None
 
 
 def invalid(error: RequestValidationError) -> ApiError:
-    """What does not fit the schema; of several complaints, the one that goes deepest."""
-    complaint = max(error.errors(), key=lambda complaint: len(complaint["loc"]))
+    """What does not fit the schema; of several complaints, the one that goes deepest.
+
+    Where one text or a list may be given, the complaint that it is not the other says nothing.
+    """
+    complaint = max(
+        error.errors(), key=lambda found: (len(found["loc"]), found["type"] not in ("string_type", "list_type"))
+    )
     if complaint["type"] == "json_invalid":
         return ApiError(400, "The body is not JSON.", kind="bad_json")
     _, *path = complaint["loc"]

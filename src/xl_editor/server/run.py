@@ -25,7 +25,7 @@ def run(
     """Serve until SIGINT or SIGTERM, and then finish what was accepted."""
     app = create_app(editors, max_waiting=max_waiting, api_key=api_key, origins=origins)
     shown = f"[{host}]" if ":" in host else host
-    print(f"XL-Editor ({', '.join(editors)}) at http://{shown}:{port}/, its API at /docs. Ctrl-C ends it.", flush=True)
+    print(f"XL-Editor ({', '.join(editors)}) at http://{shown}:{port}/docs. Ctrl-C ends it.", flush=True)
     uvicorn.run(
         app,
         host=host,
