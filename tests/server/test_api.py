@@ -28,6 +28,20 @@ ASKED = {
     "classify": {"text": TEXT},
     "transfer": {"text": TEXT, "to": "negative", "preset": "paper", "threshold": -1.0, "max_steps": 2},
 }
+
+
+@pytest.fixture(scope="module")
+def server(editor):
+    with serving(create_app({"toy": editor})) as address:
+        yield address
+
+
+@pytest.fixture
+def client(server):
+    with httpx2.Client(base_url=server, timeout=60) as client:
+        yield client
+
+
 LISTS = {"locate": "slots", "infill": "fillings", "replace": "edits", "delete": "deletions"}
 
 
