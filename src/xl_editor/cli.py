@@ -243,6 +243,8 @@ def postedit(
     xl-editor postedit reviews.jsonl edited.jsonl --field review --to positive
     """
     _wait_passively()
+    if engine == "ray" and hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as `main` sets it, Ray's processes would inherit it, and hang
     with _extra("This", "cluster" if engine == "ray" else "formats"):
         from xl_editor.postedit import Task
         from xl_editor.postedit import postedit as run

@@ -15,7 +15,7 @@ def test_the_output_of_a_stock_pipeline_is_edited(editor, toy_directory):
 
     tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(toy_directory / "tokenizer.json"), pad_token="<pad>")
     config = GPT2Config(vocab_size=len(tokenizer), n_embd=16, n_layer=1, n_head=2, n_positions=32)
-    generate = pipeline("text-generation", model=GPT2LMHeadModel(config), tokenizer=tokenizer)
+    generate = pipeline("text-generation", model=GPT2LMHeadModel(config).eval(), tokenizer=tokenizer)
 
     def system(texts):
         return generate(texts, max_new_tokens=3, do_sample=False)

@@ -168,6 +168,12 @@ class Parquet:
         return [_checked(text, field) for text in rows.column(field).to_pylist()]
 
     def objects(self, rows: Rows, field: str) -> list[dict[str, Any]]:
+        import pyarrow as pa
+
+        # Python's times have no nanoseconds, JSON has no times at all: they become text.
+        for index, column in enumerate(rows.schema):
+            if pa.types.is_temporal(column.type) and getattr(column.type, "unit", "") == "ns":
+                rows = rows.set_column(index, column.name, rows.column(index).cast(pa.string()))
         return list(rows.to_pylist())
 
     def render(self, rows: Rows, answers: Sequence[Answer], field: str, names: Sequence[str]) -> bytes:

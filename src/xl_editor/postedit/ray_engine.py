@@ -33,10 +33,11 @@ def write_parts(job: Job, processes: int | None) -> Generator[int]:
     processes = processes or max(1, int(ray.cluster_resources()["CPU"]) // job.threads)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
+    context.target_max_block_size = 1  # byte: every chunk is a block by itself, which any actor can take
     files = ray.data.from_items([{"file": number} for number in range(len(job.files))])
     # Readers mostly wait for the actors, which must not wait for a core that a reader holds.
     chunks = files.map_batches(_read, fn_args=(job,), batch_size=1, num_cpus=0)
-    done = chunks.repartition(target_num_rows_per_block=1).map(
+    done = chunks.map(
         _Worker,
         fn_constructor_args=(job,),
         compute=ray.data.ActorPoolStrategy(size=processes),
