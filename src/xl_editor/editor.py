@@ -279,6 +279,8 @@ class Editor:
         progress: bool = False,
     ) -> list[Trace]:
         """`transfer` for many texts, which advance together; the results are the same as one by one."""
+        self._check_transfer(to, source)
+        self._method(preset, to, max_steps, threshold)  # refuse what cannot be, also where there are no texts
         traces: list[Trace] = []
         for first in track(range(0, len(texts), TEXTS_AT_ONCE), disable=not progress, description="transfer"):
             some = texts[first : first + TEXTS_AT_ONCE]
