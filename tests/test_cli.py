@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -107,7 +108,13 @@ def test_a_closed_pipe_ends_it_quietly(toy_directory):
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_ctrl_c_ends_it_quietly(toy_directory):
     command = [sys.executable, "-m", "xl_editor.cli", "locate", "--model", str(toy_directory)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background inherit "ignore"
+    )
     process.stdin.write(b"the food was great .\n")
     process.stdin.flush()
     assert process.stdout.readline()

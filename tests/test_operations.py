@@ -26,6 +26,10 @@ def logprob(engine, left, y, right, style=None) -> float:
     return engine.score([Insertion(Context((tuple(left), tuple(right)), style), tuple(y))])[0].logprob
 
 
+def carry_out(engine, plan):
+    return operations.answer(engine, [plan])[0]
+
+
 def all_insertions():
     return [y for n in range(LONGEST + 1) for y in itertools.product(WORDS, repeat=n)]
 
@@ -35,7 +39,7 @@ def all_insertions():
 def test_locate_is_the_ranking_by_the_probability_of_nothing(engine, text, style):
     gaps = range(len(text) + 1)
     expected = sorted(gaps, key=lambda i: (round(logprob(engine, text[:i], (), text[i:], style), 4), i))
-    found = operations.locate(engine, text, list(gaps), style)
+    found = carry_out(engine, operations.locate(text, list(gaps), style))
     assert [gap for gap, _ in found] == expected
 
 
@@ -48,7 +52,7 @@ def test_replace_is_the_ranking_of_every_other_insertion_by_its_odds(engine, tex
     odds = {y: logprob(engine, text[:a], y, text[b:]) - standing for y in all_insertions() if y != text[a:b]}
     expected = sorted(odds.values(), reverse=True)[:10]
     decoding = Decoding(n_best=10, beam=400, max_length=LONGEST)
-    found = operations.replacements(engine, text, (a, b), decoding)
+    found = carry_out(engine, operations.replacements(text, (a, b), decoding))
     assert [alternative.log_odds for alternative in found] == pytest.approx(expected, abs=1e-4)
     for alternative in found:
         assert alternative.log_odds == pytest.approx(odds[alternative.inserted.ids], abs=1e-4)
@@ -69,14 +73,14 @@ def test_delete_is_the_ranking_by_perplexity_ratio_or_by_the_rest(engine, text):
         rest = text[: span[0]] + text[span[1] :]
         return math.exp(-logprob(engine, (), rest, ()) / (len(rest) + 1))
 
-    found = operations.omissions(engine, text, spans)
+    found = carry_out(engine, operations.omissions(text, spans))
     assert [o.perplexity_ratio for o in found] == pytest.approx(sorted(map(ratio, spans), reverse=True), rel=1e-4)
     for omission in found:
         a, b = omission.span
         assert omission.perplexity_ratio == pytest.approx(ratio(omission.span), rel=1e-4)
         odds = logprob(engine, text[:a], (), text[b:]) - logprob(engine, text[:a], text[a:b], text[b:])
         assert omission.log_odds == pytest.approx(odds, abs=1e-4)
-    ranked = operations.omissions(engine, text, spans, rank=True)
+    ranked = carry_out(engine, operations.omissions(text, spans, rank=True))
     assert [o.perplexity_without for o in ranked] == pytest.approx(sorted(map(perplexity_without, spans)), rel=1e-4)
 
 
@@ -92,7 +96,7 @@ def test_several_blanks_are_a_chain_with_open_slots(engine, parts):
             left = parts[0] + y1 + parts[1]
             chains[y1, y2] = first + logprob(engine, left, y2, parts[2])
     expected = sorted(chains.values(), reverse=True)[:5]
-    found = operations.infill(engine, parts, Decoding(n_best=5, beam=len(short) ** 2, max_length=2))
+    found = carry_out(engine, operations.infill(parts, Decoding(n_best=5, beam=len(short) ** 2, max_length=2)))
     assert [chain.logprob for chain in found] == pytest.approx(expected, abs=1e-4)
     for chain in found:
         assert chain.logprob == pytest.approx(chains[chain.inserted], abs=1e-4)
@@ -101,9 +105,9 @@ def test_several_blanks_are_a_chain_with_open_slots(engine, parts):
 def test_sampled_chains_are_drawn_and_repeat_with_their_seed(engine):
     parts = [(6,), (7,), (8,)]
     decoding = Decoding(sample=True, n_best=6, seed=3, max_length=4)
-    once = operations.infill(engine, parts, decoding)
-    again = operations.infill(engine, parts, decoding)
-    other = operations.infill(engine, parts, Decoding(sample=True, n_best=6, seed=4, max_length=4))
+    once = carry_out(engine, operations.infill(parts, decoding))
+    again = carry_out(engine, operations.infill(parts, decoding))
+    other = carry_out(engine, operations.infill(parts, Decoding(sample=True, n_best=6, seed=4, max_length=4)))
     assert len(once) == 6
     assert once == again
     assert once != other

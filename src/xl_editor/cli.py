@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 EXIT_SOME_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 SHOW_PROGRESS_FROM = 20  # texts
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 app = typer.Typer(
     name="xl-editor",
@@ -410,6 +411,36 @@ def train(
     overrides = [*(settings or []), *([f"optim.minutes={minutes}"] if minutes is not None else [])]
     if not run(load_recipe(recipe, overrides), output, resume=resume):
         raise typer.Exit(EXIT_INTERRUPTED)
+
+
+@app.command()
+def serve(
+    model: Annotated[
+        list[str] | None, typer.Option(help="A model to serve; may be repeated. All bundled ones by default.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen at.", min=0, max=65535)] = 8000,
+    queue: Annotated[int, typer.Option(help="How many texts may wait; more are told to come again.", min=1)] = 128,
+    api_key_file: Annotated[Path | None, typer.Option(help="A file with a key that requests must carry.")] = None,
+    origin: Annotated[list[str] | None, typer.Option(help="A web site whose pages may ask; may be repeated.")] = None,
+) -> None:
+    """Serve an HTTP API. The key may also come from the environment: XL_EDITOR_API_KEY.
+
+    xl-editor serve --port 8000
+    """
+    with _extra("Serving", "serve"):
+        from xl_editor.server.run import run
+    from xl_editor.editor import bundled_models
+
+    key = api_key_file.read_text(encoding="utf-8").strip() if api_key_file else os.environ.get("XL_EDITOR_API_KEY", "")
+    if api_key_file and not key:
+        _refuse("--api-key-file must hold a key, and is empty.")
+    if host not in LOOPBACK and not key:
+        _refuse(f"--host {host} opens the server to others: give it a key with --api-key-file.")
+    named = {Path(name).name: _load(name) for name in model or bundled_models()}
+    if not named:
+        _refuse("No model is bundled; name one with --model.")
+    run(named, host, port, max_waiting=queue, api_key=key or None, origins=origin or ())
 
 
 class _Plain:

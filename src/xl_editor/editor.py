@@ -7,11 +7,12 @@ threads: it keeps no state between calls, and a lock lets one of them at a time 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, wraps
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import torch
 from rich.progress import track
@@ -21,10 +22,10 @@ from xl_editor.context import ContextFormat
 from xl_editor.edits import Deletion, Edit, Filling, Score, Slot, Trace
 from xl_editor.engine import Context, Decoding, Engine, Ids, Insertion
 from xl_editor.model import ModelError, XLEditorModel, find_directory
-from xl_editor.search import SearchRules, SpecialTokens, search
+from xl_editor.search import SearchRules, SpecialTokens, search_rounds
 from xl_editor.sentences import split_sentences
 from xl_editor.text import BLANK, Codec, EncodedText, TextFormat, split_blanks
-from xl_editor.transfer import PaperRules, Revision, Step, Task, transfer
+from xl_editor.transfer import PaperRules, Revision, Step, Task, transfer_rounds
 
 BUNDLED = Path(__file__).parent / "models"
 TOKENIZER_FILE = "tokenizer.json"
@@ -40,6 +41,33 @@ Unit = Literal["word", "span", "sentence"]
 
 class EditorError(ValueError):
     """A request that cannot be met, in one sentence that names the argument and what would be accepted."""
+
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+
+def planned(
+    plan: Callable[Concatenate[Editor, P], operations.Plan[Result]],
+) -> Callable[Concatenate[Editor, P], Result]:
+    """A method that is written as a plan: called, it is carried out at once; `answer_all` carries out many together."""
+
+    @wraps(plan)
+    def carried_out(self: Editor, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+        (result,) = self._carry_out([plan(self, *args, **kwargs)])
+        if isinstance(result, ValueError):
+            raise result
+        return result
+
+    return carried_out
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of `Editor.locate`, `infill`, `score`, `replace`, `delete` or `classify`, to be answered with others."""
+
+    method: str
+    arguments: Mapping[str, Any]
 
 
 class Editor:
@@ -91,7 +119,8 @@ class Editor:
         """Raise `EditorError` for a text that no operation accepts: an empty one, or one that is too long."""
         self._encode(text)
 
-    def score(self, left: str, inserted: str, right: str, style: str | None = None) -> Score:
+    @planned
+    def score(self, left: str, inserted: str, right: str, style: str | None = None) -> operations.Plan[Score]:
         """q(inserted | left ↓ right): the probability of inserting exactly this, END included."""
         self._check_style(style)
         before = _joined(left, inserted)
@@ -99,20 +128,19 @@ class Editor:
         start, end = len(before) - len(inserted), len(before)
         encoded = self._encode(text, "left, inserted and right together", may_be_empty=True)
         first, last = encoded.covering(start, end)
-        with self._lock:
-            context = Context.around(encoded.ids, first, last, style)
-            (scored,) = self.engine.score([Insertion(context, encoded.ids[first:last])])
+        context = Context.around(encoded.ids, first, last, style)
+        (scored,) = yield operations.ToScore([Insertion(context, encoded.ids[first:last])])
         tokens = (*map(self.codec.token, scored.ids), "<end>")
         return Score(scored.logprob, scored.token_logprobs, tokens, scored.perplexity)
 
-    def locate(self, text: str, top: int = 5, style: str | None = None) -> list[Slot]:
+    @planned
+    def locate(self, text: str, top: int = 5, style: str | None = None) -> operations.Plan[list[Slot]]:
         """The places between words that most seem to lack something, the first most of all."""
         self._check_style(style)
         _check_at_least("top", top, 1)
         encoded = self._encode(text)
         gaps = [word.first for word in encoded.words] + [len(encoded.ids)]
-        with self._lock:
-            found = operations.locate(self.engine, encoded.ids, gaps, style)
+        found = yield from operations.locate(encoded.ids, gaps, style)
         slots = []
         for gap, logprob in found[:top]:
             char = encoded.slot(gap)
@@ -120,6 +148,7 @@ class Editor:
             slots.append(Slot(char, logprob, before, after))
         return slots
 
+    @planned
     def infill(
         self,
         text: str,
@@ -132,7 +161,7 @@ class Editor:
         top_k: int = 0,
         top_p: float = 1.0,
         seed: int = 0,
-    ) -> list[Filling]:
+    ) -> operations.Plan[list[Filling]]:
         """Fill the blanks, written [_], of a text; the best fillings first. `\\[_]` is no blank."""
         self._check_style(style)
         pieces = split_blanks(text)
@@ -147,8 +176,7 @@ class Editor:
         bounds = [0, *slots, len(encoded.ids)]
         parts = [encoded.ids[a:b] for a, b in pairwise(bounds)]
         decoding = _decoding(n, beam, max_length, sample, top_k, top_p, seed)
-        with self._lock:
-            chains = operations.infill(self.engine, parts, decoding, style)
+        chains = yield from operations.infill(parts, decoding, style)
         fillings = []
         for chain in chains:
             edits = [(slot, slot, ids) for slot, ids in zip(slots, chain.inserted, strict=True)]
@@ -158,6 +186,7 @@ class Editor:
             fillings.append(Filling(applied.text, inserted, spans, chain.logprob))
         return fillings
 
+    @planned
     def replace(
         self,
         text: str,
@@ -171,7 +200,7 @@ class Editor:
         top_k: int = 0,
         top_p: float = 1.0,
         seed: int = 0,
-    ) -> list[Edit]:
+    ) -> operations.Plan[list[Edit]]:
         """What could stand in place of a span (character offsets, or words of the text), with its odds."""
         self._check_style(style)
         encoded = self._encode(text)
@@ -179,16 +208,16 @@ class Editor:
         if first == last:
             raise EditorError(f"span must cover at least one word of the text, got {span!r}.")
         decoding = _decoding(n, beam, max_length, sample, top_k, top_p, seed)
-        with self._lock:
-            found = operations.replacements(self.engine, encoded.ids, (first, last), decoding, style)
+        found = yield from operations.replacements(encoded.ids, (first, last), decoding, style)
         return [
             self._edit(encoded, first, last, a.inserted.ids, log_odds=a.log_odds, logprob=a.inserted.logprob)
             for a in found
         ]
 
+    @planned
     def delete(
         self, text: str, unit: Unit = "sentence", top: int = 1, *, style: str | None = None, rank: bool = False
-    ) -> list[Deletion]:
+    ) -> operations.Plan[list[Deletion]]:
         """The words, spans of words or sentences that fit least, by their perplexity ratio.
 
         With `rank`, they are ordered by the perplexity of the text without them ("+ rank" in the paper).
@@ -197,8 +226,7 @@ class Editor:
         _check_at_least("top", top, 1)
         encoded = self._encode(text)
         spans = _spans(encoded, unit)
-        with self._lock:
-            found = operations.omissions(self.engine, encoded.ids, spans, style, rank=rank)
+        found = yield from operations.omissions(encoded.ids, spans, style, rank=rank)
         deletions = []
         for omission in found[:top]:
             applied = self.codec.apply(encoded, [(*omission.span, ())])
@@ -252,30 +280,65 @@ class Editor:
     ) -> list[Trace]:
         """`transfer` for many texts, which advance together; the results are the same as one by one."""
         self._check_transfer(to, source)
-        revise = self._method(preset, to, max_steps, threshold)
-        traces = []
+        self._method(preset, to, max_steps, threshold)  # refuse what cannot be, also where there are no texts
+        traces: list[Trace] = []
         for first in track(range(0, len(texts), TEXTS_AT_ONCE), disable=not progress, description="transfer"):
-            # The published method knows no sentences: a text is one sequence.
-            some = [_Sentences(self, text, split=preset != "paper") for text in texts[first : first + TEXTS_AT_ONCE]]
-            sentences = [encoded for text in some for encoded in text.encoded]
-            with self._lock:
-                styles = self.engine.classify([encoded.ids for encoded in sentences])
-                tasks = []
-                for encoded, found in zip(sentences, styles, strict=True):
-                    others = {style: p for style, p in found.items() if style != to}
-                    guessed = max(others, key=lambda style: others[style])
-                    tasks.append(Task(encoded.ids, source or guessed, _kept_tokens(encoded, keep)))
-                revisions = iter(revise(tasks))
-                traces += [text.trace([next(revisions) for _ in text.encoded]) for text in some]
+            some = texts[first : first + TEXTS_AT_ONCE]
+            *_, finished = self.transfer_rounds(some, to, source, preset, max_steps, threshold, keep)
+            traces += finished
         return traces
 
-    def classify(self, text: str) -> dict[str, float]:
+    def transfer_rounds(
+        self,
+        texts: Sequence[str],
+        to: str,
+        source: str | None = None,
+        preset: str = "default",
+        max_steps: int | None = None,
+        threshold: float | None = None,
+        keep: Sequence[str] = (),
+    ) -> Iterator[list[Trace]]:
+        """`transfer_all`, told as it goes: after every round, the traces so far; the last ones are complete.
+
+        A trace that is not complete has no `stopped` and no styles, and begins as the complete one will.
+        """
+        self._check_transfer(to, source)
+        revise = self._method(preset, to, max_steps, threshold)
+        # The published method knows no sentences: a text is one sequence.
+        some = [_Sentences(self, text, split=preset != "paper") for text in texts]
+        sentences = [encoded for text in some for encoded in text.encoded]
+        with self._lock:
+            styles = self.engine.classify([encoded.ids for encoded in sentences])
+        tasks = []
+        for encoded, found in zip(sentences, styles, strict=True):
+            others = {style: p for style, p in found.items() if style != to}
+            guessed = max(others, key=lambda style: others[style])
+            tasks.append(Task(encoded.ids, source or guessed, _kept_tokens(encoded, keep)))
+        rounds = revise(tasks)
+        while True:
+            with self._lock:
+                revisions = next(rounds, None)
+                if revisions is None:
+                    return
+                of_sentence = iter(revisions)
+                traces = [text.trace([next(of_sentence) for _ in text.encoded]) for text in some]
+            yield traces
+
+    @planned
+    def classify(self, text: str) -> operations.Plan[dict[str, float]]:
         """p(style | text) for each style of the model."""
         if not self.styles:
             raise EditorError("This model has no styles: it cannot classify.")
-        encoded = self._encode(text)
+        (styles,) = yield operations.ToClassify([self._encode(text).ids])
+        return styles
+
+    def answer_all(self, calls: Sequence[Call]) -> list[Any]:
+        """Answer calls together: for each what its method gives, or the error that it raises; only sooner."""
+        return self._carry_out([getattr(Editor, call.method).__wrapped__(self, **call.arguments) for call in calls])
+
+    def _carry_out(self, plans: Sequence[operations.Plan[Any]]) -> list[Any]:
         with self._lock:
-            return self.engine.classify([encoded.ids])[0]
+            return operations.answer(self.engine, plans)
 
     def _encode(self, text: str, argument: str = "text", *, may_be_empty: bool = False) -> EncodedText:
         # A token is at least a character but for a few oddities: refuse what is far too long before reading it.
@@ -307,7 +370,7 @@ class Editor:
 
     def _method(
         self, preset: str, to: str, max_steps: int | None, threshold: float | None
-    ) -> Callable[[Sequence[Task]], list[Revision]]:
+    ) -> Callable[[Sequence[Task]], Iterator[list[Revision]]]:
         """How the preset makes its revisions, with the model's own settings unless others are given."""
         if preset not in PRESETS:
             raise EditorError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}.")
@@ -318,10 +381,12 @@ class Editor:
         if threshold is not None:
             settings["threshold"] = threshold
         if preset == "paper":
-            return partial(transfer, self.engine, target=to, rules=PaperRules(**settings))
+            return partial(transfer_rounds, self.engine, target=to, rules=PaperRules(**settings))
         rules = SearchRules(**settings)
         special = SpecialTokens(self.codec.number_id, self.codec.closing_ids)
-        return partial(search, self.engine, target=to, rules=rules, units_of=self._words_as_units, special=special)
+        return partial(
+            search_rounds, self.engine, target=to, rules=rules, units_of=self._words_as_units, special=special
+        )
 
     def _words_as_units(self, ids: Ids) -> Sequence[tuple[int, int]]:
         encoded = self.codec.encode(self.codec.decode(ids))
@@ -355,7 +420,7 @@ class _Sentences:
         self.encoded = [editor.codec.encode(text[start:end]) for start, end in self.spans]
 
     def trace(self, revisions: list[Revision]) -> Trace:
-        """All steps, as edits of the whole text."""
+        """All steps, as edits of the whole text; while a sentence is being revised, those up to it."""
         text = self.whole.text
         now, edits, moved = text, [], 0
         for (start, end), encoded, revision in zip(self.spans, self.encoded, revisions, strict=True):
@@ -366,6 +431,10 @@ class _Sentences:
                 edits.append(_difference(now, after, step))
                 now = after
             moved = len(now) - len(text)
+            if not revision.stopped:
+                break
+        if not all(revision.stopped for revision in revisions):
+            return Trace(text, now, tuple(edits), "")
         stopped = "; ".join(dict.fromkeys(revision.stopped for revision in revisions))
         before, after_styles = self.editor.engine.classify([self.whole.ids, self.editor.codec.encode(now).ids])
         return Trace(text, now, tuple(edits), stopped, before, after_styles)

@@ -107,6 +107,7 @@ class Engine:
         self.model = model.eval()
         self.format = format
         self.rows_at_once = rows_at_once
+        self.before_batch: Callable[[], None] = lambda: None  # by raising, it puts an end to what is being computed
         self.end: int = model.config.end_token_id
         not_text = {format.sep, format.cls, format.unk, format.mask, model.config.pad_token_id, *format.styles.values()}
         self.not_text = tuple(sorted(not_text))  # never decoded; END is, when an insertion is over
@@ -246,9 +247,11 @@ class Engine:
         for at, (n_content, n_rows, _) in enumerate(sized):
             most_rows = max(most_rows, n_rows)
             if at > first and (at + 1 - first) * (n_content + most_rows) > self.rows_at_once:
+                self.before_batch()
                 yield [items[index] for _, _, index in sized[first:at]]
                 first, most_rows = at, n_rows
         if sized:
+            self.before_batch()
             yield [items[index] for _, _, index in sized[first:]]
 
     def _n_context(self, context: Context) -> int:

@@ -1,14 +1,92 @@
-"""The paper's operations, over token ids: which questions to ask the engine, and what the answers mean."""
+"""The paper's operations, over token ids: which questions to ask the engine, and what the answers mean.
+
+An operation is a plan: a generator that yields its questions and is sent their answers. So many operations can be
+carried out together (`answer`), and what they ask at the same time reaches the engine as one batch.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Any, TypeVar
 
 from xl_editor.engine import DECIMALS, Context, Decoding, Engine, Ids, Insertion, Scored
 
 Span = tuple[int, int]  # tokens [first, last)
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class ToScore:
+    """A question that is answered by a list of `Scored`."""
+
+    insertions: Sequence[Insertion]
+
+
+@dataclass(frozen=True)
+class ToDecode:
+    """A question that is answered by a list of `Scored` for each context."""
+
+    contexts: Sequence[Context]
+    decoding: Decoding
+
+
+@dataclass(frozen=True)
+class ToClassify:
+    """A question that is answered by the probabilities of the styles of each text."""
+
+    texts: Sequence[Ids]
+
+
+Question = ToScore | ToDecode | ToClassify
+Plan = Generator[Question, Any, Result]
+
+
+def answer(engine: Engine, plans: Sequence[Plan[Any]]) -> list[Any]:
+    """Carry out plans together; for each its result, or the ValueError by which it refused."""
+    results: list[Any] = [None] * len(plans)
+    answers: dict[int, Any] = dict.fromkeys(range(len(plans)))
+    while answers:
+        asked: dict[int, Question] = {}
+        for index, received in answers.items():
+            try:
+                asked[index] = plans[index].send(received)
+            except StopIteration as finished:
+                results[index] = finished.value
+            except ValueError as refused:
+                results[index] = refused
+        answers = _answers(engine, asked)
+    return results
+
+
+def _answers(engine: Engine, asked: dict[int, Question]) -> dict[int, Any]:
+    """The answers to all questions; those of a kind reach the engine together."""
+    scoring: dict[int, Sequence[Insertion]] = {}
+    classifying: dict[int, Sequence[Ids]] = {}
+    decoding: dict[Decoding, dict[int, Sequence[Context]]] = defaultdict(dict)
+    for index, question in asked.items():
+        if isinstance(question, ToScore):
+            scoring[index] = question.insertions
+        elif isinstance(question, ToClassify):
+            classifying[index] = question.texts
+        else:
+            decoding[question.decoding][index] = question.contexts
+    answers = _divided(engine.score, scoring) | _divided(engine.classify, classifying)
+    for how, contexts in decoding.items():
+        answers |= _divided(partial(engine.decode, decoding=how), contexts)
+    return answers
+
+
+def _divided(ask: Callable[[list[Any]], list[Any]], questions: dict[int, Sequence[Any]]) -> dict[int, Any]:
+    """Ask about everything at once, and give each question its part of the answer."""
+    if not questions:
+        return {}
+    found = iter(ask([item for items in questions.values() for item in items]))
+    return {index: list(islice(found, len(items))) for index, items in questions.items()}
 
 
 @dataclass(frozen=True)
@@ -37,14 +115,14 @@ class Omission:
     perplexity_without: float | None  # of the whole text without it
 
 
-def locate(engine: Engine, ids: Ids, gaps: Sequence[int], style: str | None = None) -> list[tuple[int, float]]:
+def locate(ids: Ids, gaps: Sequence[int], style: str | None = None) -> Plan[list[tuple[int, float]]]:
     """Gaps with log q̂(END | left ↓ right), the one most in need of text first: argmin q̂(END)."""
-    scores = engine.score([Insertion(Context.around(ids, gap, gap, style), ()) for gap in gaps])
+    scores = yield ToScore([Insertion(Context.around(ids, gap, gap, style), ()) for gap in gaps])
     found = [(gap, score.logprob) for gap, score in zip(gaps, scores, strict=True)]
     return sorted(found, key=lambda pair: (round(pair[1], DECIMALS), pair[0]))
 
 
-def infill(engine: Engine, parts: Sequence[Ids], decoding: Decoding, style: str | None = None) -> list[FilledChain]:
+def infill(parts: Sequence[Ids], decoding: Decoding, style: str | None = None) -> Plan[list[FilledChain]]:
     """Fill all slots, left to right: each filling becomes context for the next, open slots stay one token wide.
 
     With a beam, the best `beam` chains so far go on.
@@ -55,7 +133,7 @@ def infill(engine: Engine, parts: Sequence[Ids], decoding: Decoding, style: str 
         last = index == n_slots - 1
         contexts = [Context(left_over, style) for left_over, _ in chains]
         width = decoding.n_best if last and len(chains) == 1 else max(decoding.beam, decoding.n_best)
-        found = engine.decode(contexts, decoding if decoding.sample else replace(decoding, n_best=width))
+        found = yield ToDecode(contexts, decoding if decoding.sample else replace(decoding, n_best=width))
         grown = []
         for number, ((left_over, chain), fillings) in enumerate(zip(chains, found, strict=True)):
             # When sampling, chain i goes on with sample i: draws stay independent of each other.
@@ -68,30 +146,26 @@ def infill(engine: Engine, parts: Sequence[Ids], decoding: Decoding, style: str 
     return [chain for _, chain in chains[: decoding.n_best]]
 
 
-def replacements(
-    engine: Engine, ids: Ids, span: Span, decoding: Decoding, style: str | None = None
-) -> list[Alternative]:
+def replacements(ids: Ids, span: Span, decoding: Decoding, style: str | None = None) -> Plan[list[Alternative]]:
     """The best insertions in place of a span: q(y | left ↓ right) / q(span | left ↓ right)."""
     context = Context.around(ids, *span, style)
     standing = ids[span[0] : span[1]]
-    (score,) = engine.score([Insertion(context, standing)])
+    (score,) = yield ToScore([Insertion(context, standing)])
     # One more than wanted, because what stands there may be among them, and is no replacement.
     wider = replace(decoding, n_best=decoding.n_best + 1, beam=max(decoding.beam, decoding.n_best + 1))
-    (found,) = engine.decode([context], decoding if decoding.sample else wider)
+    (found,) = yield ToDecode([context], decoding if decoding.sample else wider)
     others = [y for y in found if y.ids != standing][: decoding.n_best]
     return [Alternative(y, y.logprob - score.logprob) for y in others]
 
 
-def omissions(
-    engine: Engine, ids: Ids, spans: Sequence[Span], style: str | None = None, *, rank: bool = False
-) -> list[Omission]:
+def omissions(ids: Ids, spans: Sequence[Span], style: str | None = None, *, rank: bool = False) -> Plan[list[Omission]]:
     """Spans, the one that fits least first: by perplexity ratio or, with `rank`, by the perplexity of the rest."""
     contexts = [Context.around(ids, *span, style) for span in spans]
-    standing = engine.score([Insertion(c, ids[a:b]) for c, (a, b) in zip(contexts, spans, strict=True)])
-    nothing = engine.score([Insertion(context, ()) for context in contexts])
+    standing = yield ToScore([Insertion(c, ids[a:b]) for c, (a, b) in zip(contexts, spans, strict=True)])
+    nothing = yield ToScore([Insertion(context, ()) for context in contexts])
     without: Sequence[float | None] = [None] * len(spans)
     if rank:
-        without = perplexities(engine, [ids[:a] + ids[b:] for a, b in spans], style)
+        without = yield from perplexities([ids[:a] + ids[b:] for a, b in spans], style)
     found = [
         Omission(span, e.logprob - x.logprob, x.perplexity / e.perplexity, rest)
         for span, x, e, rest in zip(spans, standing, nothing, without, strict=True)
@@ -105,7 +179,8 @@ def omissions(
     return sorted(found, key=misfit)
 
 
-def perplexities(engine: Engine, texts: Sequence[Ids], style: str | None = None) -> list[float]:
+def perplexities(texts: Sequence[Ids], style: str | None = None) -> Plan[list[float]]:
     """Of whole texts: q(x | ε ↓ ε) a token, END included."""
     nowhere = Context(((), ()), style)
-    return [score.perplexity for score in engine.score([Insertion(nowhere, text) for text in texts])]
+    scores = yield ToScore([Insertion(nowhere, text) for text in texts])
+    return [score.perplexity for score in scores]

@@ -66,8 +66,22 @@ def search(
     special: SpecialTokens = NO_SPECIAL_TOKENS,
 ) -> list[Revision]:
     """Edit each text for as long as an edit is worth more than it costs; each as if it were alone."""
+    *_, revisions = search_rounds(estimator, tasks, target, rules, units_of, special)
+    return revisions
+
+
+def search_rounds(
+    estimator: Estimator,
+    tasks: Sequence[Task],
+    target: str,
+    rules: SearchRules,
+    units_of: Callable[[Ids], Sequence[Span]],
+    special: SpecialTokens = NO_SPECIAL_TOKENS,
+) -> Iterator[list[Revision]]:
+    """`search`, told as it goes: what has become of the texts before each round, and in the end."""
     texts = begin(estimator, tasks)
     for _ in range(rules.max_steps):
+        yield finish(texts)
         active = [text for text in texts if text.stopped is None]
         possible = _edits(estimator, active, target, rules, units_of, special)
         styles = iter(estimator.classify([edit.ids for edits in possible for edit in edits]))
@@ -75,7 +89,7 @@ def search(
             _make_the_best(text, [(edit, next(styles)) for edit in edits], target, rules)
     for text in texts:
         text.stopped = text.stopped or f"the limit of {rules.max_steps} steps"
-    return finish(texts)
+    yield finish(texts)
 
 
 def _make_the_best(

@@ -153,11 +153,24 @@ def transfer(
 
     `units_of` gives what an edit takes as a whole: tokens, or words.
     """
+    *_, revisions = transfer_rounds(estimator, tasks, target, rules, units_of)
+    return revisions
+
+
+def transfer_rounds(
+    estimator: Estimator,
+    tasks: Sequence[Task],
+    target: str,
+    rules: PaperRules,
+    units_of: Callable[[Ids], Sequence[Span]] = tokens_as_units,
+) -> Iterator[list[Revision]]:
+    """`transfer`, told as it goes: what has become of the texts before each round, and in the end."""
     texts = begin(estimator, tasks)
     while active := [text for text in texts if text.stopped is None]:
+        yield finish(texts)
         chosen = _choose(estimator, active, target, rules, units_of)
         _edit(estimator, chosen, target, rules)
-    return finish(texts)
+    yield finish(texts)
 
 
 def candidates(units: Sequence[Span], max_span: int) -> Iterator[Span]:

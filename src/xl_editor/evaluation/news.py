@@ -15,7 +15,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from xl_editor.editor import Editor
 from xl_editor.engine import Context, Decoding, Insertion
-from xl_editor.operations import omissions
+from xl_editor.operations import answer, omissions
 
 from .bleu import Interval, middle_95_percent, resampling_weights
 from .news_tasks import DeleteTask, InfillTask, LocateTask, NewsTasks, Task
@@ -95,16 +95,17 @@ def _infill(editor: Editor, tasks: Sequence[InfillTask]) -> list[str]:
 
 def _delete(editor: Editor, tasks: Sequence[DeleteTask]) -> list[tuple[bool, bool]]:
     """Whether the perplexity ratio, and (+ rank) the perplexity of the rest, find the right sentence."""
-    found = []
+    plans, answers = [], []
     for task in tasks:
         encoded = editor.codec.encode(" ".join(task.sentences))
         chars = np.cumsum([0, *(len(sentence) + 1 for sentence in task.sentences)])
-        edges = [encoded.slot_at(int(char)) for char in chars]
-        spans = list(pairwise(edges))[1:-1]
-        judged = omissions(editor.engine, encoded.ids, spans, rank=True)
+        spans = list(pairwise(encoded.slot_at(int(char)) for char in chars))[1:-1]
+        plans.append(omissions(encoded.ids, spans, rank=True))
+        answers.append(spans[task.answer - 1])
+    found = []
+    for judged, right in zip(answer(editor.engine, plans), answers, strict=True):
         by_ratio = max(judged, key=lambda omission: omission.perplexity_ratio)
-        answer = spans[task.answer - 1]
-        found.append((by_ratio.span == answer, judged[0].span == answer))
+        found.append((by_ratio.span == right, judged[0].span == right))
     return found
 
 

@@ -1,0 +1,1 @@
+"""The HTTP server: an API in the shapes of the Python objects."""

@@ -1,0 +1,271 @@
+"""The routes: an HTTP request becomes calls of an editor, which the worker answers."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse, StreamingResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+
+from xl_editor.editor import Call, Editor
+from xl_editor.edits import Score, Trace
+from xl_editor.server import schema
+from xl_editor.server.errors import ApiError, invalid, refused
+from xl_editor.server.guard import Guard
+from xl_editor.server.metrics import Metrics
+from xl_editor.server.worker import BusyError, StoppingError, Worker
+
+PAGE = Path(__file__).parent / "page"
+LIMITS = {"characters": schema.MAX_CHARACTERS, "texts": schema.MAX_TEXTS, "steps": schema.MAX_STEPS}
+MAX_WAITING = 128  # texts
+
+Result = TypeVar("Result")
+
+
+def create_app(
+    editors: Mapping[str, Editor],
+    *,
+    max_waiting: int = MAX_WAITING,
+    api_key: str | None = None,
+    origins: Sequence[str] = (),
+) -> FastAPI:
+    """A server of these models, the first of which answers who names none."""
+    metrics = Metrics()
+    worker = Worker(list(editors.values()), max_waiting, metrics)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        worker.start()
+        yield
+        await asyncio.to_thread(worker.stop)
+
+    app = FastAPI(title="XL-Editor", version="1", docs_url=None, redoc_url=None, lifespan=lifespan)
+    # The last that is added stands first.
+    if origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type"],
+        )
+    app.add_middleware(Guard)
+    _add_error_handlers(app)
+
+    def check_key(request: Request) -> None:
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if api_key and not hmac.compare_digest(given.encode(), api_key.encode()):
+            raise ApiError(401, "The header Authorization must be Bearer and the server's key.")
+
+    def editor_of(asked: schema.Request) -> Editor:
+        name = asked.model or next(iter(editors))
+        if name not in editors:
+            raise ApiError(404, f"model must be one of {', '.join(editors)}.", field="model", kind="model_not_found")
+        return editors[name]
+
+    async def answer(asked: schema.Request, request: Request) -> Response:
+        began, status = time.monotonic(), 499  # nobody reads the answer of one who left
+        try:
+            calls = asked.calls()
+            results = await _unless_gone(request, _translated(worker.ask(editor_of(asked), calls), asked))
+            if results is None:
+                return Response(status_code=status)
+            status = 200
+            answers = _answers(asked, calls, results)
+            return JSONResponse({"results": answers} if asked.is_list else answers[0])
+        except ApiError as error:
+            status = error.status
+            raise
+        finally:
+            metrics.requests.labels(asked.operation, status).inc()
+            metrics.seconds.labels(asked.operation).observe(time.monotonic() - began)
+
+    async def stream(asked: schema.TransferRequest) -> Response:
+        calls = asked.calls()
+        news = worker.watch(editor_of(asked), calls)
+        # Until the first news the answer may still be a refusal, with its status.
+        first = await _translated(anext(news), asked)
+
+        async def events() -> AsyncIterator[str]:
+            status, n_told, told = 499, 0, first
+            try:
+                async with aclosing(news):
+                    while True:
+                        (trace,) = told if isinstance(told, list) else (told,)
+                        for edit in trace.edits[n_told:]:
+                            yield _event("edit", edit.to_dict())
+                        n_told = len(trace.edits)
+                        if isinstance(told, list):
+                            yield _event("trace", trace.to_dict())
+                            status = 200
+                            return
+                        told = await _translated(anext(news), asked)
+            except ApiError as error:
+                status = error.status
+                yield _event("error", error.body.model_dump())
+            finally:
+                metrics.requests.labels("transfer", status).inc()
+
+        return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+    v1 = APIRouter(prefix="/v1", dependencies=[Depends(check_key)])
+
+    @v1.get("/models", responses=_documented(schema.Models))
+    async def models() -> schema.Models:
+        """The models that can be asked, and the limits of a request."""
+        return schema.Models(models=[_described(name, editor) for name, editor in editors.items()], limits=LIMITS)
+
+    @v1.post("/locate", responses=_documented(schema.Located))
+    async def locate(asked: schema.LocateRequest, request: Request) -> Response:
+        """Where is something missing? The places most in need of text come first."""
+        return await answer(asked, request)
+
+    @v1.post("/infill", responses=_documented(schema.Infilled))
+    async def infill(asked: schema.InfillRequest, request: Request) -> Response:
+        """Fill the blanks, written [_], of a text."""
+        return await answer(asked, request)
+
+    @v1.post("/score", responses=_documented(Score))
+    async def score(asked: schema.ScoreRequest, request: Request) -> Response:
+        """How probable is it to insert exactly this between left and right?"""
+        return await answer(asked, request)
+
+    @v1.post("/replace", responses=_documented(schema.Replaced))
+    async def replace(asked: schema.ReplaceRequest, request: Request) -> Response:
+        """What could stand in place of a span, with the odds against what stands there?"""
+        return await answer(asked, request)
+
+    @v1.post("/delete", responses=_documented(schema.Deleted))
+    async def delete(asked: schema.DeleteRequest, request: Request) -> Response:
+        """What does not belong? The parts that fit least come first."""
+        return await answer(asked, request)
+
+    @v1.post("/classify", responses=_documented(schema.Classified))
+    async def classify(asked: schema.ClassifyRequest, request: Request) -> Response:
+        """How probable is each style of the model?"""
+        return await answer(asked, request)
+
+    @v1.post("/transfer", responses=_documented(Trace))
+    async def transfer(asked: schema.TransferRequest, request: Request) -> Response:
+        """Revise a text into another style, edit by edit. A stream has events edit, then trace; or error."""
+        return await (stream(asked) if asked.stream else answer(asked, request))
+
+    app.include_router(v1)
+
+    @app.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        """Whether the process answers."""
+        return {"status": "ok"}
+
+    @app.get("/readyz", responses={503: {"model": schema.Error}})
+    async def readyz() -> dict[str, str]:
+        """Whether requests are accepted."""
+        if not worker.is_ready:
+            raise ApiError(503, "The server is shutting down.")
+        return {"status": "ready"}
+
+    @app.get("/metrics", dependencies=[Depends(check_key)], response_class=PlainTextResponse)
+    async def show_metrics() -> Response:
+        """Figures for Prometheus."""
+        return PlainTextResponse(metrics.render())
+
+    @app.get("/", include_in_schema=False)
+    async def index() -> Response:
+        return RedirectResponse("/docs")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return FileResponse(PAGE / "docs.html")
+
+    app.mount("/page", StaticFiles(directory=PAGE))
+    return app
+
+
+def _answers(asked: schema.Request, calls: Sequence[Call], results: Sequence[Any]) -> list[dict[str, Any]]:
+    answers = []
+    for index, (call, result) in enumerate(zip(calls, results, strict=True)):
+        if isinstance(result, ValueError):
+            raise refused(result, type(asked).model_fields, index if asked.is_list else None)
+        answers.append(schema.to_json(call, result))
+    return answers
+
+
+async def _translated(work: Awaitable[Result], asked: schema.Request) -> Result:
+    """The worker's refusals, in the language of HTTP."""
+    try:
+        return await work
+    except BusyError as busy:
+        raise ApiError(429, str(busy), retry_after=busy.retry_after) from None
+    except StoppingError as stopping:
+        raise ApiError(503, str(stopping), retry_after=1) from None
+    except asyncio.TimeoutError:
+        raise ApiError(503, "The answer took too long; try a shorter text.", kind="timeout") from None
+    except ValueError as error:
+        raise refused(error, type(asked).model_fields) from None
+
+
+async def _unless_gone(request: Request, work: Awaitable[Result]) -> Result | None:
+    """What the work gives; or None as soon as the client leaves, and the work is cancelled."""
+
+    async def left() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(left())
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        return await working if working.done() else None
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+def _add_error_handlers(app: FastAPI) -> None:
+    @app.exception_handler(ApiError)
+    async def api_error(_: Request, error: ApiError) -> Response:
+        return error.response()
+
+    @app.exception_handler(RequestValidationError)
+    async def validation_error(_: Request, error: RequestValidationError) -> Response:
+        return invalid(error).response()
+
+    @app.exception_handler(HTTPException)
+    async def http_error(_: Request, error: HTTPException) -> Response:
+        response = ApiError(error.status_code, f"{error.detail}.").response()
+        response.headers.update(error.headers or {})
+        return response
+
+    @app.exception_handler(Exception)
+    async def unexpected(_: Request, error: Exception) -> Response:
+        return ApiError(500, "Something went wrong in the server.").response()
+
+
+def _documented(answer: Any) -> dict[int | str, dict[str, Any]]:
+    if answer is schema.Models:
+        return {401: {"model": schema.Error}}
+    errors: dict[int | str, dict[str, Any]] = {
+        status: {"model": schema.Error} for status in (400, 401, 404, 408, 413, 422, 429, 503)
+    }
+    return {200: {"model": answer | schema.Many[answer]}, **errors}
+
+
+def _described(name: str, editor: Editor) -> schema.Model:
+    config = editor.model.config
+    presets = config.editor.get("presets", {})
+    return schema.Model(
+        name=name, vocabulary=config.vocab_size, layers=config.n_layer, styles=list(editor.styles), presets=presets
+    )
+
+
+def _event(name: str, data: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"

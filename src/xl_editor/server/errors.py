@@ -1,0 +1,67 @@
+"""Whatever goes wrong is answered as {error, error_type, field}: one sentence, its kind, and who is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+
+from xl_editor.server.schema import Error
+
+KINDS = {
+    400: "bad_request",
+    401: "unauthorized",
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "slow_body",
+    413: "too_large",
+    422: "invalid",
+    429: "busy",
+    500: "internal",
+    503: "unavailable",
+}
+
+
+class ApiError(Exception):
+    """A request that cannot be met."""
+
+    def __init__(
+        self, status: int, message: str, *, field: str | None = None, kind: str | None = None, retry_after: int = 0
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = Error(error=message, error_type=kind or KINDS.get(status, "error"), field=field)
+        self.headers = {"Retry-After": str(retry_after)} if retry_after else {}
+        if status == 401:
+            self.headers["WWW-Authenticate"] = "Bearer"
+
+    def response(self) -> JSONResponse:
+        return JSONResponse(self.body.model_dump(), self.status, self.headers)
+
+
+def refused(error: ValueError, fields: Collection[str], index: int | None = None) -> ApiError:
+    """What the editor refused, by a sentence that begins with the name of the argument."""
+    message = str(error)
+    name = message.split(" ", 1)[0].rstrip(",")
+    where = "" if index is None else f".{index}"
+    return ApiError(422, message, field=f"{name}{where}" if name in fields else None)
+
+
+def invalid(error: RequestValidationError) -> ApiError:
+    """What does not fit the schema; of several complaints, the one that goes deepest.
+
+    Where one text or a list may be given, the complaint that it is not the other says nothing.
+    """
+    complaint = max(
+        error.errors(), key=lambda found: (len(found["loc"]), found["type"] not in ("string_type", "list_type"))
+    )
+    if complaint["type"] == "json_invalid":
+        return ApiError(400, "The body is not JSON.", kind="bad_json")
+    _, *path = complaint["loc"]
+    message = complaint["msg"].removeprefix("Value error, ")
+    if not path:  # what is wrong with the whole begins with a field's name, too
+        return ApiError(422, message, field=message.split(" ", 1)[0].rstrip(","))
+    # Between the field and the index in a list stand names of pydantic's own.
+    field = ".".join([str(path[0]), *(str(part) for part in path[1:] if isinstance(part, int))])
+    return ApiError(422, f"{field}: {message}", field=field)

@@ -1,0 +1,345 @@
+"""The API: the numbers of Python, one sentence for whatever is wrong, and limits that hold."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx2
+import pytest
+from serving import serving
+
+from xl_editor.editor import Call, EditorError
+from xl_editor.server import guard, worker
+from xl_editor.server.app import create_app
+
+SENTENCES = ["the food was great .", "the service was slow !", "i paid _num_ dollars .", "the staff is very friendly ."]
+TEXT = "The food wasn't good! We'll come back again."
+ASKED = {
+    "locate": {"text": TEXT, "top": 3, "style": "negative"},
+    "infill": {"text": "The food was [_] and [_].", "n": 3, "max_length": 3},
+    "score": {"left": "The food was", "inserted": "great", "right": "."},
+    "replace": {"text": TEXT, "span": [16, 20], "n": 2, "max_length": 3},
+    "delete": {"text": TEXT, "unit": "word", "top": 4},
+    "classify": {"text": TEXT},
+    "transfer": {"text": TEXT, "to": "negative", "preset": "paper", "threshold": -1.0, "max_steps": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def server(editor):
+    with serving(create_app({"toy": editor})) as address:
+        yield address
+
+
+@pytest.fixture
+def client(server):
+    with httpx2.Client(base_url=server, timeout=60) as client:
+        yield client
+
+
+LISTS = {"locate": "slots", "infill": "fillings", "replace": "edits", "delete": "deletions"}
+
+
+def directly(editor, operation, arguments):
+    result = getattr(editor, operation)(**arguments)
+    if operation in LISTS:
+        result = {"text": arguments["text"], LISTS[operation]: [answer.to_dict() for answer in result]}
+    elif operation == "classify":
+        result = {"text": arguments["text"], "styles": result}
+    else:
+        result = result.to_dict()
+    return json.loads(json.dumps(result))
+
+
+def same(found, expected):
+    """Equal, with numbers as equal as they are from one batch to another."""
+    if isinstance(expected, dict):
+        return found.keys() == expected.keys() and all(same(found[k], expected[k]) for k in expected)
+    if isinstance(expected, list):
+        return len(found) == len(expected) and all(map(same, found, expected))
+    return found == pytest.approx(expected, rel=1e-4, abs=1e-4) if isinstance(expected, float) else found == expected
+
+
+@pytest.mark.parametrize("operation", ASKED)
+def test_http_answers_what_python_does_for_one_text_and_for_a_list(client, editor, operation):
+    asked = ASKED[operation]
+    expected = directly(editor, operation, asked)
+    found = client.post(f"/v1/{operation}", json=asked)
+    assert found.status_code == 200, found.text
+    assert same(found.json(), expected)
+    per_text = [name for name in asked if name in ("text", "span", "left", "inserted", "right")]
+    several = {**asked, **{name: [asked[name]] * 2 for name in per_text}}
+    assert same(client.post(f"/v1/{operation}", json=several).json(), {"results": [expected, expected]})
+
+
+def test_http_and_the_command_line_say_the_same(client, toy_directory):
+    asked = {"text": "the food was [_] .", "n": 2, "max_length": 3}
+    command = ["infill", asked["text"], "--top", "2", "--max-length", "3", "--json", "--model", str(toy_directory)]
+    done = subprocess.run([sys.executable, "-m", "xl_editor.cli", *command], capture_output=True, check=True)
+    assert same(client.post("/v1/infill", json=asked).json(), json.loads(done.stdout))
+
+
+def test_calls_of_all_kinds_answered_together_are_as_alone(editor):
+    calls = [Call(name, asked) for name, asked in ASKED.items() if name != "transfer"]
+    calls += [Call("locate", {"text": text, "top": 100}) for text in SENTENCES]
+    calls.insert(3, Call("infill", {"text": "no blank"}))
+    results = editor.answer_all(calls)
+    assert isinstance(results.pop(3), EditorError)
+    del calls[3]
+    for call, result in zip(calls, results, strict=True):
+        alone = getattr(editor, call.method)(**call.arguments)
+        if call.arguments.get("top") == 100:
+            # A random model's values lie so close that two may change places where the rounding has its edge.
+            result, alone = (sorted(slots, key=lambda slot: slot.char) for slots in (result, alone))
+        assert same(plain(result), plain(alone))
+
+
+def plain(result):
+    listed = result if isinstance(result, list) else [result]
+    return json.loads(json.dumps([answer if isinstance(answer, dict) else answer.to_dict() for answer in listed]))
+
+
+def test_concurrent_requests_get_their_own_answers_and_share_batches(editor):
+    texts = [f"{sentence} {i} [_]" for sentence in SENTENCES for i in range(6)]
+    expected = [directly(editor, "infill", {"text": text, "n": 2, "max_length": 2}) for text in texts]
+    with serving(create_app({"toy": editor})) as address, ThreadPoolExecutor(len(texts)) as pool:
+
+        def ask(text):
+            return httpx2.post(f"{address}/v1/infill", json={"text": text, "n": 2, "max_length": 2}, timeout=60)
+
+        found = list(pool.map(ask, texts))
+        metrics = httpx2.get(f"{address}/metrics").text
+    assert all(same(answer.json(), wanted) for answer, wanted in zip(found, expected, strict=True))
+    assert 'xl_editor_requests_total{operation="infill",status="200"} 24.0' in metrics
+    batches = float(metrics.split("xl_editor_batch_texts_count ")[1].split()[0])
+    assert batches < len(texts)
+
+
+def test_a_stream_tells_the_edits_one_by_one_and_then_the_trace(client, editor):
+    expected = directly(editor, "transfer", ASKED["transfer"])
+    with client.stream("POST", "/v1/transfer", json={**ASKED["transfer"], "stream": True}) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        events = [part.split("\n") for part in response.read().decode().split("\n\n") if part]
+    names = [name.removeprefix("event: ") for name, _ in events]
+    data = [json.loads(line.removeprefix("data: ")) for _, line in events]
+    assert names == ["edit"] * len(expected["edits"]) + ["trace"]
+    assert same(data[:-1], expected["edits"])
+    assert same(data[-1], expected)
+
+
+def test_rounds_of_a_transfer_grow_into_the_trace(editor):
+    texts = [TEXT, "the staff is slow ."]
+    how = {"to": "negative", "preset": "paper", "threshold": -1.0, "max_steps": 3}
+    *growing, last = editor.transfer_rounds(texts, **how)
+    assert len(growing) >= 3
+    assert last == editor.transfer_all(texts, **how)
+    for traces in growing:
+        for trace, complete in zip(traces, last, strict=True):
+            assert trace.edits == complete.edits[: len(trace.edits)]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "kind", "field", "message"),
+    [
+        ("/v1/locate", b"{", 400, "bad_json", None, "not JSON"),
+        ("/v1/locate", b"[" * 100_000, 400, None, None, ""),
+        ("/v1/locate", {"text": ""}, 422, "invalid", "text", "text must not be empty"),
+        ("/v1/locate", {"text": "a" * 601}, 422, "invalid", "text", "at most 600 characters"),
+        ("/v1/locate", {"text": ["a"] * 65}, 422, "invalid", "text", "at most 64"),
+        ("/v1/locate", {"text": ["the food", " "]}, 422, "invalid", "text.1", "must not be empty"),
+        ("/v1/locate", {"text": "a", "top": "3"}, 422, "invalid", "top", "valid integer"),
+        ("/v1/locate", {"text": "a", "colour": 3}, 422, "invalid", "colour", "not permitted"),
+        ("/v1/locate", {"text": "a", "style": "ironic"}, 422, "invalid", "style", "negative, positive"),
+        ("/v1/locate", {"text": "a", "model": "gpt"}, 404, "model_not_found", "model", "toy"),
+        ("/v1/locate", b'{"text": "\\ud800"}', 422, "invalid", "text", ""),
+        ("/v1/infill", {"text": "no blank"}, 422, "invalid", "text", "must contain a blank"),
+        ("/v1/infill", {"text": "[_]", "beam": 10_000}, 422, "invalid", "beam", "less than or equal"),
+        ("/v1/replace", {"text": "a b", "span": [1, 99]}, 422, "invalid", "span", "within 0..3"),
+        ("/v1/replace", {"text": ["a"], "span": "a"}, 422, "invalid", "text", "lists of the same length"),
+        ("/v1/transfer", {"text": "a", "to": "ironic"}, 422, "invalid", "to", "negative, positive"),
+        ("/v1/transfer", {"text": "a", "to": "ironic", "stream": True}, 422, "invalid", "to", "negative, positive"),
+        ("/v1/nothing", {}, 404, "not_found", None, "Not Found"),
+    ],
+)  # fmt: skip
+def test_whatever_is_wrong_is_one_typed_sentence(client, path, body, status, kind, field, message):
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    found = client.post(path, content=content, headers={"Content-Type": "application/json"})
+    assert found.status_code == status, found.text
+    error = found.json()
+    assert error.keys() == {"error", "error_type", "field"}
+    assert error["error_type"] == kind or kind is None
+    assert error["field"] == field
+    assert message in error["error"]
+    assert len(error["error"]) < 300
+
+
+@pytest.mark.parametrize(
+    "text", ["\0\0", "‮abc‭", "👩‍👩‍👧‍👦 " * 40, "á̧" * 100, "﷽" * 50, "<style:positive> <end>", "\\[_] \u2028 x"]
+)
+def test_hostile_text_is_text(client, text):
+    assert client.post("/v1/locate", json={"text": text}).status_code in (200, 422)
+    assert client.post("/v1/delete", json={"text": text, "unit": "word"}).status_code in (200, 422)
+
+
+def test_a_hundred_megabytes_are_refused_unread(server):
+    found = httpx2.post(f"{server}/v1/locate", content=(b" " * 10**6 for _ in range(100)))
+    assert found.status_code == 413
+    connection = socket.create_connection(("127.0.0.1", int(server.rsplit(":", 1)[1])))
+    connection.sendall(b"POST /v1/locate HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n")
+    assert b"413" in connection.recv(1000)
+
+
+def test_a_slow_body_is_cut_off(editor, monkeypatch):
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.3)
+    with serving(create_app({"toy": editor})) as address:
+        connection = socket.create_connection(("127.0.0.1", int(address.rsplit(":", 1)[1])))
+        connection.sendall(b"POST /v1/locate HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        connection.settimeout(5)
+        assert b"408" in connection.recv(1000)
+
+
+class Stalled:
+    """An editor that computes nothing until it is let go."""
+
+    def __init__(self, editor):
+        self.engine, self.styles, self.model = editor.engine, editor.styles, editor.model
+        self.go, self.calls = threading.Event(), []
+
+    def answer_all(self, calls):
+        self.go.wait(30)
+        self.calls += calls
+        return [{"positive": 1.0} for _ in calls]
+
+
+@pytest.fixture
+def stalled(editor):
+    return Stalled(editor)
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def waiting_texts(address):
+    metrics = httpx2.get(f"{address}/metrics").text
+    return float(metrics.split("\nxl_editor_waiting_texts ")[1].split()[0])
+
+
+def test_past_the_bound_is_429_health_goes_on_and_who_leaves_is_dropped(stalled):
+    with serving(create_app({"toy": stalled}, max_waiting=2)) as address, ThreadPoolExecutor(8) as pool:
+
+        def ask(text, timeout=30.0):
+            return httpx2.post(f"{address}/v1/classify", json={"text": text}, timeout=timeout)
+
+        def queue(n):
+            wait_until(lambda: waiting_texts(address) == n)
+
+        computed = pool.submit(ask, "computed")
+        time.sleep(0.3)
+        waits = pool.submit(ask, "waits")
+        queue(1)
+        leaves = pool.submit(ask, "leaves", 1.0)
+        queue(2)
+        refused = ask("refused")
+        assert refused.status_code == 429
+        assert 1 <= int(refused.headers["Retry-After"]) <= 60
+        assert refused.json()["error_type"] == "busy"
+        assert httpx2.get(f"{address}/healthz").json() == {"status": "ok"}
+        assert isinstance(leaves.exception(), httpx2.TimeoutException)
+        queue(1)
+        stalled.go.set()
+        assert computed.result().status_code == waits.result().status_code == 200
+    assert [call.arguments["text"] for call in stalled.calls] == ["computed", "waits"]
+
+
+def test_a_request_that_takes_too_long_is_told_so(stalled, monkeypatch):
+    monkeypatch.setattr(worker, "SECONDS_PER_REQUEST", 0.2)
+    with serving(create_app({"toy": stalled})) as address:
+        found = httpx2.post(f"{address}/v1/classify", json={"text": "a"})
+        stalled.go.set()
+    assert (found.status_code, found.json()["error_type"]) == (503, "timeout")
+
+
+def test_what_nobody_waits_for_is_not_computed_to_its_end(editor, monkeypatch):
+    batches = []
+    score = editor.engine._score_whole
+    monkeypatch.setattr(
+        editor.engine, "_score_whole", lambda batch: (batches.append(len(batch)), time.sleep(0.2), score(batch))[2]
+    )
+    monkeypatch.setattr(editor.engine, "rows_at_once", 1)
+    with serving(create_app({"toy": editor})) as address, pytest.raises(httpx2.TimeoutException):
+        httpx2.post(f"{address}/v1/locate", json={"text": "the food was great " * 5}, timeout=1.0)
+    assert 0 < len(batches) < 15
+
+
+def test_a_key_is_wanted_where_one_is_set(editor):
+    app = create_app({"toy": editor}, api_key="open sesame", origins=["https://a.example"])
+    with serving(app) as address, httpx2.Client(base_url=address) as client:
+        for wrong in ({}, {"Authorization": "Bearer x"}, {"Authorization": "Bearer é".encode()}):
+            refused = client.post("/v1/classify", json={"text": "a"}, headers=wrong)
+            assert (refused.status_code, refused.json()["error_type"]) == (401, "unauthorized")
+        key = {"Authorization": "Bearer open sesame", "Origin": "https://a.example"}
+        allowed = client.post("/v1/classify", json={"text": "a"}, headers=key)
+        assert allowed.status_code == 200
+        assert allowed.headers["Access-Control-Allow-Origin"] == "https://a.example"
+        other = client.get("/healthz", headers={"Origin": "https://b.example"})
+        assert "Access-Control-Allow-Origin" not in other.headers
+
+
+def test_models_health_and_readiness(client):
+    (model,) = client.get("/v1/models").json()["models"]
+    assert (model["name"], model["styles"]) == ("toy", ["negative", "positive"])
+    assert client.get("/readyz").json() == {"status": "ready"}
+    assert client.get("/docs").status_code == 200
+    paths = client.get("/openapi.json").json()["paths"]
+    assert set(ASKED) <= {path.removeprefix("/v1/") for path in paths}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_sigterm_finishes_what_was_accepted(toy_directory):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "xl_editor.cli", "serve", "--model", str(toy_directory), "--port", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    address = f"http://127.0.0.1:{port}"
+
+    def is_up():
+        try:
+            return httpx2.get(f"{address}/readyz").status_code == 200
+        except httpx2.TransportError:
+            return False
+
+    deadline = time.monotonic() + 60
+    while not is_up():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    with ThreadPoolExecutor(12) as pool:
+        asked = {"text": ["the food was great and the staff is slow . " * 8] * 4, "unit": "span"}
+        answers = [pool.submit(httpx2.post, f"{address}/v1/delete", json=asked, timeout=60) for _ in range(12)]
+        time.sleep(0.5)
+        process.terminate()
+        assert [answer.result().status_code for answer in answers] == [200] * 12
+    process.communicate(timeout=30)
+    assert process.returncode in (0, -15)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["--host", "0.0.0.0"], "give it a key"), (["--model", "./nowhere"], "not a directory with a model")],
+)
+def test_what_cannot_be_served_is_one_sentence(arguments, message):
+    done = subprocess.run(
+        [sys.executable, "-m", "xl_editor.cli", "serve", *arguments], capture_output=True, check=False
+    )
+    assert done.returncode == 2
+    assert message in done.stderr.decode()
+    assert len(done.stderr.decode().strip().splitlines()) == 1
