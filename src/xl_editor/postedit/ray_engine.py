@@ -6,10 +6,10 @@ machine that leads only sees which chunks are done.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, TypeVar
 
+import numpy as np
 import ray
 
 from xl_editor.postedit import storage
@@ -56,7 +56,7 @@ def _connect() -> None:
 def _read(files: dict[str, Any], job: Job) -> Iterator[Row]:
     for number in files["file"]:
         for chunk in job.chunks_of(int(number)):
-            yield {"chunk": [pickle.dumps(chunk)]}
+            yield {"chunk": np.array([chunk], dtype=object)}  # Ray carries objects between its processes
 
 
 class _Worker:
@@ -65,6 +65,6 @@ class _Worker:
         self.editor = job.load_editor()
 
     def __call__(self, row: Row) -> Row:
-        chunk: Chunk = pickle.loads(row["chunk"])
+        chunk: Chunk = row["chunk"]
         storage.write(self.job.part_url(chunk.file, chunk.index), self.job.answer(self.editor, chunk))
         return {"n_rows": len(chunk.rows)}
