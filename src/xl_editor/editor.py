@@ -260,7 +260,7 @@ class Editor:
             text: the user's, or another system's output.
             to: the target style.
             source: the source style; by default the most probable one other than the target, for each sentence.
-            preset: "paper" (the published method, token by token) or "default" (whole words).
+            preset: "paper" (the published method, token by token) or "default" (the smallest edit that convinces).
             max_steps: of each sentence; the preset's by default.
             threshold: what log f must reach for an edit; the preset's by default.
             keep: words that are never edited.
@@ -279,13 +279,13 @@ class Editor:
         progress: bool = False,
     ) -> list[Trace]:
         """`transfer` for many texts, which advance together; the results are the same as one by one."""
-        self._check_transfer(to, source)
-        self._method(preset, to, max_steps, threshold)  # refuse what cannot be, also where there are no texts
+        revise = self._method(to, source, preset, max_steps, threshold)
         traces: list[Trace] = []
         for first in track(range(0, len(texts), TEXTS_AT_ONCE), disable=not progress, description="transfer"):
-            some = texts[first : first + TEXTS_AT_ONCE]
-            *_, finished = self.transfer_rounds(some, to, source, preset, max_steps, threshold, keep)
-            traces += finished
+            some, tasks = self._tasks(texts[first : first + TEXTS_AT_ONCE], to, source, preset, keep)
+            with self._lock:
+                *_, revisions = revise(tasks)
+                traces += _traces(some, revisions)
         return traces
 
     def transfer_rounds(
@@ -302,8 +302,21 @@ class Editor:
 
         A trace that is not complete has no `stopped` and no styles, and begins as the complete one will.
         """
-        self._check_transfer(to, source)
-        revise = self._method(preset, to, max_steps, threshold)
+        revise = self._method(to, source, preset, max_steps, threshold)
+        some, tasks = self._tasks(texts, to, source, preset, keep)
+        rounds = revise(tasks)
+        while True:
+            with self._lock:
+                revisions = next(rounds, None)
+                if revisions is None:
+                    return
+                traces = _traces(some, revisions)
+            yield traces
+
+    def _tasks(
+        self, texts: Sequence[str], to: str, source: str | None, preset: str, keep: Sequence[str]
+    ) -> tuple[list[_Sentences], list[Task]]:
+        """The texts as their sentences, and what is to be done with each of these."""
         # The published method knows no sentences: a text is one sequence.
         some = [_Sentences(self, text, split=preset != "paper") for text in texts]
         sentences = [encoded for text in some for encoded in text.encoded]
@@ -314,15 +327,7 @@ class Editor:
             others = {style: p for style, p in found.items() if style != to}
             guessed = max(others, key=lambda style: others[style])
             tasks.append(Task(encoded.ids, source or guessed, _kept_tokens(encoded, keep)))
-        rounds = revise(tasks)
-        while True:
-            with self._lock:
-                revisions = next(rounds, None)
-                if revisions is None:
-                    return
-                of_sentence = iter(revisions)
-                traces = [text.trace([next(of_sentence) for _ in text.encoded]) for text in some]
-            yield traces
+        return some, tasks
 
     @planned
     def classify(self, text: str) -> operations.Plan[dict[str, float]]:
@@ -369,9 +374,10 @@ class Editor:
         )
 
     def _method(
-        self, preset: str, to: str, max_steps: int | None, threshold: float | None
+        self, to: str, source: str | None, preset: str, max_steps: int | None, threshold: float | None
     ) -> Callable[[Sequence[Task]], Iterator[list[Revision]]]:
         """How the preset makes its revisions, with the model's own settings unless others are given."""
+        self._check_transfer(to, source)
         if preset not in PRESETS:
             raise EditorError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}.")
         settings = dict(self.model.config.editor.get("presets", {}).get(preset, {}))
@@ -438,6 +444,11 @@ class _Sentences:
         stopped = "; ".join(dict.fromkeys(revision.stopped for revision in revisions))
         before, after_styles = self.editor.engine.classify([self.whole.ids, self.editor.codec.encode(now).ids])
         return Trace(text, now, tuple(edits), stopped, before, after_styles)
+
+
+def _traces(texts: Sequence[_Sentences], revisions: Sequence[Revision]) -> list[Trace]:
+    of_sentence = iter(revisions)
+    return [text.trace([next(of_sentence) for _ in text.encoded]) for text in texts]
 
 
 class _History:

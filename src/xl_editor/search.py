@@ -81,8 +81,10 @@ def search_rounds(
     """`search`, told as it goes: what has become of the texts before each round, and in the end."""
     texts = begin(estimator, tasks)
     for _ in range(rules.max_steps):
-        yield finish(texts)
         active = [text for text in texts if text.stopped is None]
+        if not active:
+            break
+        yield finish(texts)
         possible = _edits(estimator, active, target, rules, units_of, special)
         styles = iter(estimator.classify([edit.ids for edits in possible for edit in edits]))
         for text, edits in zip(active, possible, strict=True):
@@ -114,8 +116,13 @@ def _make_the_best(
 
 def _sureness(p: float, margin: float) -> float:
     """Log σ(logit p − margin): near 0 for a text that is sure, and below that as low as the logit is."""
+    return -math.log1p(math.exp(margin - logit(p)))
+
+
+def logit(p: float) -> float:
+    """How sure a probability is, within bounds that single precision can tell from 0 and 1."""
     p = min(max(p, 1e-6), 1 - 1e-6)
-    return -math.log1p(math.exp(margin - math.log(p / (1 - p))))
+    return math.log(p / (1 - p))
 
 
 def _edits(

@@ -23,13 +23,9 @@ STEPS = 50
 def recipe(tmp_path_factory) -> Path:
     """Four batches a step, in some of which the classifier's weights are not used; no dropout."""
     directory = tmp_path_factory.mktemp("processes")
-    files = {
-        part: {style: toy.write_lines(directory / f"{part}.{style}", lines(style)) for style in ("n", "p")}
-        for part, lines in (("train", toy.training_sentences), ("dev", toy.held_out_sentences))
-    }
     return toy.write_recipe(
         directory,
-        data=files,
+        data=toy.styled_files(directory, ("n", "p")),
         sampling={"empty_rate": 0.1, "max_slots": 2, "style_dropout": 0.2},
         classifier={"share": 0.5},
         optim={"steps": STEPS, "tokens_per_batch": 100, "eval_every": 20, "save_every_minutes": 0.002},

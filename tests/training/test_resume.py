@@ -25,13 +25,9 @@ def both(*hooks) -> None:
 
 def write_styled_recipe(directory, steps: int = STEPS):
     """All that has a state: dropout, two micro-batches a step, a classifier in some steps, evaluations, a schedule."""
-    files = {
-        part: {style: toy.write_lines(directory / f"{part}.{style}", lines(style)) for style in ("n", "p")}
-        for part, lines in (("train", toy.training_sentences), ("dev", toy.held_out_sentences))
-    }
     return toy.write_recipe(
         directory,
-        data=files,
+        data=toy.styled_files(directory, ("n", "p")),
         model={"d_model": 32, "d_inner": 32, "dropout": 0.2},
         sampling={"empty_rate": 0.1, "max_slots": 2, "style_dropout": 0.2},
         classifier={"share": 0.5},

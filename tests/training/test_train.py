@@ -41,13 +41,6 @@ def lacks_word(editor: Editor, sentence: str, word: int, style: str | None = Non
     return len(text[:found].split()) == word
 
 
-def styled_files(directory: Path, styles: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    return {
-        part: {style: toy.write_lines(directory / f"{part}.{style}", lines(style)) for style in styles}
-        for part, lines in (("train", toy.training_sentences), ("dev", toy.held_out_sentences))
-    }
-
-
 # --- it learns -------------------------------------------------------------------------------------------------
 
 
@@ -85,7 +78,7 @@ def test_a_run_leaves_all_that_its_reader_needs(learnt):
 def test_it_writes_the_word_of_the_style_that_it_is_asked_for(tmp_path, styles):
     recipe = toy.write_recipe(
         tmp_path,
-        data=styled_files(tmp_path, styles),
+        data=toy.styled_files(tmp_path, styles),
         sampling={**HAS_GAPS, "style_dropout": 0.1},
         classifier={"weight": 2, "share": 0.25},
         optim={**LEARNS, "steps": 1500},

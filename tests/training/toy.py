@@ -67,6 +67,13 @@ def write_lines(path: Path, lines: Iterable[str]) -> str:
     return path.name
 
 
+def styled_files(directory: Path, styles: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    return {
+        part: {style: write_lines(directory / f"{part}.{style}", lines(style)) for style in styles}
+        for part, lines in (("train", training_sentences), ("dev", held_out_sentences))
+    }
+
+
 # --- recipes ---------------------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,6 @@ average, as BLEU against the source to the power of 0.28.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -27,6 +26,7 @@ import numpy as np
 from xl_editor.editor import Editor
 from xl_editor.files import write_whole
 from xl_editor.model import CONFIG_FILE
+from xl_editor.search import logit
 from xl_editor.transfer import PaperRules, Task, transfer
 
 from .bleu import corpus_bleu
@@ -57,11 +57,11 @@ class Trial:
 
 def sure_margin(editor: Editor, dev: LinesByStyle) -> float:
     """The logit of p(its own style) that nine of ten real sentences reach."""
-    logits = []
-    for style, lines in dev.items():
-        for found in editor.engine.classify([editor.codec.encode(line).ids for line in lines]):
-            p = min(max(found[style], 1e-6), 1 - 1e-6)
-            logits.append(math.log(p / (1 - p)))
+    logits = [
+        logit(found[style])
+        for style, lines in dev.items()
+        for found in editor.engine.classify([editor.codec.encode(line).ids for line in lines])
+    ]
     return max(round(float(np.quantile(logits, 1 - REAL_SENTENCES)), 1), LEAST_MARGIN)
 
 
