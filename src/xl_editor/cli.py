@@ -67,7 +67,8 @@ def locate(
     xl-editor locate "The state and EPA have found poor air quality San Joaquin Valley."
     """
     editor = _load(model)
-    _answer(texts, file, as_json, "slots", lambda text: editor.locate(text, top, style))
+    progress = _is_watched(texts)
+    _answer(texts, file, as_json, "slots", lambda text: editor.locate(text, top, style, progress=progress))
 
 
 @app.command()
@@ -159,7 +160,8 @@ def delete(
     xl-editor delete "We met at noon. Bananas are yellow. Lunch was short." --unit sentence
     """
     editor = _load(model)
-    _answer(texts, file, as_json, "deletions", lambda text: editor.delete(text, unit, top, style=style, rank=rank))  # type: ignore[arg-type]
+    how: dict[str, Any] = {"unit": unit, "style": style, "rank": rank, "progress": _is_watched(texts)}
+    _answer(texts, file, as_json, "deletions", lambda text: editor.delete(text, top=top, **how))
 
 
 @app.command()
@@ -558,6 +560,11 @@ def _read(texts: list[str] | None, file: Path | None) -> tuple[list[str] | Itera
         _refuse("Give a text, or pipe some in; see --help.")
     sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
     return (line.rstrip("\r\n") for line in sys.stdin), True
+
+
+def _is_watched(texts: list[str] | None) -> bool:
+    """Whether a person waits for the answer about a single text: that about a long one is worth a progress bar."""
+    return texts is not None and len(texts) == 1 and sys.stderr.isatty()
 
 
 def _with_progress(texts: list[str] | Iterator[str]) -> Iterable[str]:
