@@ -342,15 +342,16 @@ def evaluate_news(
     seed: Annotated[int, typer.Option(help="Of the task sets.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Measure a model on the paper's three tasks: Locate, Infill, Delete.
+    """Measure a model, XL-Editor or a baseline, on the paper's three tasks: Locate, Infill, Delete.
 
     xl-editor evaluate news --model my-model --data news --work tasks
     """
     with _extra("Evaluation", "evaluate"):
         from xl_editor.evaluation.news import evaluate_news as run
         from xl_editor.evaluation.news_tasks import open_tasks
-    editor = _load(model)
-    scores = run(editor, open_tasks(data, work, tasks, seed))
+        from xl_editor.evaluation.rules import open_rules
+    rules = open_rules(model or _default_model(of_styles=False))
+    scores = run(rules, open_tasks(data, work, tasks, seed))
     print(json.dumps(scores.to_dict()) if as_json else scores.render())
 
 

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from xl_editor.evaluation.news import evaluate_news
+from xl_editor.evaluation.news import NewsScores, evaluate_news
 from xl_editor.evaluation.news_tasks import (
     LEAST_WORDS,
     NewsTasks,
@@ -17,6 +17,7 @@ from xl_editor.evaluation.news_tasks import (
     open_tasks,
     read_articles,
 )
+from xl_editor.evaluation.rules import rules_of
 
 WORDS = [f"w{i}" for i in range(400)]
 
@@ -103,13 +104,13 @@ def test_locate_decides_as_the_editor_does(editor):
     known = ["the", "food", "was", "great", "staff", "slow"]
     articles = [[" ".join(random.choices(known, k=random.randint(8, 14))) for _ in range(12)] for _ in range(30)]
     tasks = make_tasks(articles, n_tasks=12)
-    scores = evaluate_news(editor, tasks, progress=False)
+    scores = evaluate_news(rules_of(editor), tasks, progress=False)
     n_right = 0
     for task in tasks.locate:
         answers = {len(" ".join(task.words[:gap])) + 1: index for index, gap in enumerate(task.gaps)}
         best = next(slot for slot in editor.locate(" ".join(task.words)) if slot.char in answers)
         n_right += answers[best.char] == task.answer
-    assert scores.locate == pytest.approx(100 * n_right / len(tasks.locate))
+    assert scores.locate.value == pytest.approx(100 * n_right / len(tasks.locate))
     assert len(scores.infilled) == len(tasks.infill)
     assert "Locate" in scores.render()
-    json.dumps(scores.to_dict())
+    assert NewsScores.from_dict(json.loads(json.dumps(scores.to_dict()))) == scores
