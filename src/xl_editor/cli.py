@@ -38,6 +38,10 @@ app.add_typer(evaluate_app, name="evaluate")
 
 Texts = Annotated[list[str] | None, typer.Argument(help="Texts; '-', or nothing, reads standard input, a line a text.")]
 Data = Annotated[Path, typer.Option(help="A data set's directory: train, dev, test, references/ and outputs/.")]
+NewsData = Annotated[
+    Path, typer.Option(help="A directory of articles as JSONL: train.jsonl.xz (or .gz, or plain), valid and test.")
+]
+NewsTaskCount = Annotated[int, typer.Option(help="Instances of each task.", min=1)]
 Work = Annotated[Path, typer.Option(help="Where trained judges and edited texts are kept, to be used again.")]
 Seeds = Annotated[int, typer.Option(help="How many reporting classifiers, each with its own seed.", min=1)]
 File = Annotated[Path | None, typer.Option("--file", help="Read the texts from this file instead, a line a text.")]
@@ -335,10 +339,10 @@ def evaluate_style(
 
 @evaluate_app.command("news")
 def evaluate_news(
-    data: Annotated[Path, typer.Option(help="Articles as JSONL: train.jsonl.xz (or .gz, or plain) and test.jsonl.xz.")],
+    data: NewsData,
     work: Annotated[Path, typer.Option(help="Where the task sets are kept, as JSONL, to be used again.")],
     model: Model = None,
-    tasks: Annotated[int, typer.Option(help="Instances of each task.", min=1)] = 5000,
+    tasks: NewsTaskCount = 5000,
     seed: Annotated[int, typer.Option(help="Of the task sets.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -377,6 +381,31 @@ def reproduce_style(
     opened = StyleData.open(data)
     run(opened, editor, open_judges(opened, work, range(seeds)), work, output)
     print((output / f"style-{opened.name}.md").read_text(encoding="utf-8"))
+
+
+@reproduce_app.command("news")
+def reproduce_news(
+    data: NewsData,
+    work: Annotated[Path, typer.Option(help="Where task sets, runs and scores are kept, to be used again.")],
+    output: Annotated[Path, typer.Option(help="Where the tables, the curves and the sampled infills go.")],
+    minutes: Annotated[float, typer.Option(help="Of training for each row of the table.", min=0.01)] = 60,
+    init: Annotated[
+        str | None, typer.Option(help="A pretrained XLNet, a directory or a hub id, to fine-tune for two more rows.")
+    ] = None,
+    tasks: NewsTaskCount = 5000,
+) -> None:
+    """Rebuild the paper's table of Locate, Infill and Delete: train every model for as long, and evaluate it.
+
+    What has been trained and evaluated is kept, so that the same command goes on where it was interrupted.
+
+    xl-editor reproduce news --data news --work runs --output results
+    """
+    _wait_passively()
+    with _extra("This", "train,evaluate"):
+        from xl_editor.evaluation.reproduce_news import reproduce as run
+    if not run(data, work, output, minutes, init, tasks):
+        raise typer.Exit(EXIT_INTERRUPTED)
+    print((output / "news.md").read_text(encoding="utf-8"))
 
 
 @app.command()

@@ -159,9 +159,9 @@ def transformer():
     model = MarianMTModel(config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if "embed_positions" not in name:
-                parameter.normal_(std=0.3)
-        model.final_logits_bias[0, END] = 4.0  # so that it does end
+            if parameter.dim() > 1 and "embed_positions" not in name:
+                parameter.normal_(std=0.5)
+        model.final_logits_bias[0, END] = 6.0  # so that it does end
     return model.eval()
 
 

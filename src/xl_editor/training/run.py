@@ -2,6 +2,7 @@
 
 OUTPUT/    config.json  model.safetensors  tokenizer.json    the best model so far, usable at any moment
 README.md  learning-curve.png  recipe.yaml        what it is and how it was made
+summary.json                                      how much it has seen; there when the run is over
 log.jsonl  run.json  checkpoints/                 what resuming needs
 """
 
@@ -25,7 +26,7 @@ from transformers import MarianConfig, MarianMTModel, TrainingArguments, set_see
 from xl_editor.context import ContextFormat
 from xl_editor.files import write_whole
 from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE, XLEditorConfig, XLEditorModel, find_directory, load_config
-from xl_editor.training.card import write_card
+from xl_editor.training.card import write_card, write_summary
 from xl_editor.training.corpus import Corpus, find_styles, load_corpus, load_tokenizer
 from xl_editor.training.objectives import InsertionObjective, Seq2SeqObjective
 from xl_editor.training.recipe import Recipe, RecipeError
@@ -113,6 +114,7 @@ def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Consol
         return False
     if trainer.is_world_process_zero():
         write_card(recipe, output, corpus.counts, trainer.state.global_step)
+        write_summary(output, corpus.counts, trainer.state.global_step, stream.plan(0).batches.n_steps)
     return True
 
 
