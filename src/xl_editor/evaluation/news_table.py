@@ -106,8 +106,9 @@ def _published(name: str) -> str:
 
 def _notes(rows: Sequence[NewsRow], tasks: NewsTasks) -> Iterator[str]:
     yield (
-        f"- {len(tasks.locate):,} instances of each task; in brackets the middle 95 % of a bootstrap over them. Locate and "
-        f"Delete: per cent right; Infill: corpus BLEU of what was put in (sacrebleu, {TOKENIZE}, no smoothing)."
+        f"- {len(tasks.locate):,} instances of each task; in brackets the middle 95 % of a bootstrap over them. "
+        "Locate and Delete: per cent right; Infill: corpus BLEU of what was put in "
+        f"(sacrebleu, {TOKENIZE}, no smoothing)."
     )
     by_name = {row.name: row.scores for row in rows}
     ours = by_name["XL-Editor"]

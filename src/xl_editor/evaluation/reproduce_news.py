@@ -154,7 +154,7 @@ class Runs:
         return TrainedRow(name, recipe, self._trained(name, recipe))
 
     def _best_rate(self, recipe: Recipe) -> float:
-        """By development loss. How empty intervals are sampled does not change it: rows that differ in that share it."""
+        """By development loss. It is searched once an objective: rows that only sample other intervals share it."""
         rates = LEARNING_RATES if recipe.model.init is None else FINE_TUNING_RATES
         found = {}
         for rate in rates:
