@@ -3,39 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import TypeVar
 
 import numpy as np
+from torch import Tensor
 
-from xl_editor.engine import Insertion
-from xl_editor.training.objectives import Examples
+from xl_editor.engine import Insertion, Scored
+from xl_editor.training.objectives import IGNORED, Examples
 from xl_editor.training.sampling import Slots
 
 ROWS_AT_ONCE = 8192  # tokens and predicted rows of a batch
+LOGITS_AT_ONCE = 256  # rows: those of a whole batch would fill the memory
+
+Logits = Callable[[Tensor], Tensor]  # (N, d_model) → (N, vocabulary)
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 
 
 def answer_in_batches(
-    questions: Sequence[Question], n_rows: Callable[[Question], int], ask: Callable[[list[Question]], list[Answer]]
+    questions: Sequence[Question],
+    size: Callable[[Question], tuple[int, int]],
+    ask: Callable[[list[Question]], list[Answer]],
 ) -> list[Answer]:
-    """Answer questions, those of about the same size together; the answers come in the order of the questions."""
+    """Answer questions, those of about the same (content tokens, predicted rows) together, each in its place."""
     answers: dict[int, Answer] = {}
-    for batch in _batches([n_rows(question) for question in questions]):
+    for batch in _batches([size(question) for question in questions]):
         answers.update(zip(batch, ask([questions[index] for index in batch]), strict=True))
     return [answers[index] for index in range(len(questions))]
 
 
-def _batches(sizes: Sequence[int]) -> Iterator[list[int]]:
+def n_content_and_predicted(insertion: Insertion) -> tuple[int, int]:
+    return sum(map(len, insertion.context.parts)) + len(insertion.inserted), len(insertion.inserted) + 1
+
+
+def _batches(sizes: Sequence[tuple[int, int]]) -> Iterator[list[int]]:
+    # Predicted rows differ more than content, from none to all of it, and each costs a softmax: they come first.
+    order = sorted(range(len(sizes)), key=lambda index: (sizes[index][1].bit_length(), sizes[index]))
     batch: list[int] = []
-    for index in sorted(range(len(sizes)), key=lambda index: sizes[index]):
-        if batch and (len(batch) + 1) * sizes[index] > ROWS_AT_ONCE:
+    most_content = most_rows = 0
+    for index in order:
+        n_content, n_rows = sizes[index]
+        most_content, most_rows = max(most_content, n_content), max(most_rows, n_rows)
+        if batch and (len(batch) + 1) * (most_content + most_rows) > ROWS_AT_ONCE:
             yield batch
-            batch = []
+            batch, most_content, most_rows = [], n_content, n_rows
         batch.append(index)
     if batch:
         yield batch
+
+
+def scored(insertions: Sequence[Insertion], labels: Tensor, states: Tensor, logits: Logits) -> list[Scored]:
+    """Log softmax at the labels of each insertion's rows. *Shape:* (B, Q), (B, Q, d_model)."""
+    real = labels != IGNORED
+    targets, of_targets = labels[real], states[real]
+    values: list[float] = []
+    for first in range(0, len(targets), LOGITS_AT_ONCE):
+        chunk = slice(first, first + LOGITS_AT_ONCE)
+        found = logits(of_targets[chunk])
+        values += (found.gather(1, targets[chunk, None])[:, 0] - found.logsumexp(-1)).tolist()
+    one_by_one = iter(values)
+    counts = real.sum(1).tolist()
+    return [Scored(i.inserted, tuple(islice(one_by_one, n))) for i, n in zip(insertions, counts, strict=True)]
 
 
 def as_examples(insertions: Sequence[Insertion]) -> Examples:

@@ -14,9 +14,9 @@ from xl_editor.context import ContextFormat
 from xl_editor.engine import Context, Insertion, Scored
 from xl_editor.geometry import CONTEXT, PADDING, Places, concatenate, relate
 from xl_editor.model import XLEditorModel
-from xl_editor.training.objectives import IGNORED, InsertionObjective
+from xl_editor.training.objectives import InsertionObjective
 
-from .batches import answer_in_batches, as_examples
+from .batches import answer_in_batches, as_examples, n_content_and_predicted, scored
 
 
 class LeftToRight:
@@ -31,33 +31,23 @@ class LeftToRight:
 
     def score(self, insertions: Sequence[Insertion]) -> list[Scored]:
         """Log p of every token of every insertion, given its length; an empty one has none."""
-
-        def n_rows(insertion: Insertion) -> int:
-            return sum(map(len, insertion.context.parts)) + 2 * len(insertion.inserted) + 2
-
-        return answer_in_batches(insertions, n_rows, self._score)
+        return answer_in_batches(insertions, n_content_and_predicted, self._score)
 
     @torch.inference_mode()
     def _score(self, insertions: list[Insertion]) -> list[Scored]:
         batch = {
             name: tensor.to(self.device) for name, tensor in self.objective.collate(as_examples(insertions)).items()
         }
-        states, labels = self.objective.predicted_states(batch), batch["labels"]
-        logprobs = torch.zeros(labels.shape)
-        for row in range(len(labels)):  # a text at a time: the logits of a whole batch would fill the memory
-            of_text = self.model.logits(states[row]).log_softmax(-1)
-            logprobs[row] = of_text.gather(1, labels[row].clamp(min=0)[:, None])[:, 0]
-        real = (labels != IGNORED).sum(1).tolist()
-        values = [row[:n] for row, n in zip(logprobs.tolist(), real, strict=True)]
-        return [Scored(insertion.inserted, tuple(v)) for insertion, v in zip(insertions, values, strict=True)]
+        return scored(insertions, batch["labels"], self.objective.predicted_states(batch), self.model.logits)
 
     def decode(self, asked: Sequence[tuple[Context, int]]) -> list[Scored]:
         """For each context and length, the insertion that greedy decoding finds."""
 
-        def n_rows(question: tuple[Context, int]) -> int:
-            return sum(map(len, question[0].parts)) + question[1] + 2
+        def size(question: tuple[Context, int]) -> tuple[int, int]:
+            context, length = question
+            return sum(map(len, context.parts)) + length, length
 
-        return answer_in_batches(asked, n_rows, self._decode)
+        return answer_in_batches(asked, size, self._decode)
 
     @torch.inference_mode()
     def _decode(self, asked: list[tuple[Context, int]]) -> list[Scored]:
@@ -79,12 +69,13 @@ class LeftToRight:
             ids, keys = torch.cat([ids, tokens], dim=1), concatenate([keys, new])
             relation = self.format.with_segments(relate(new, query, keys, plain=True), ids, whole=False)
             states, cache = self.model.advance(tokens, relation, n_read=1, cache=cache)
-            logprobs = self.model.logits(states[:, 0]).log_softmax(-1)
-            allowed = logprobs.clone()
-            allowed[:, self.never_decoded] = -torch.inf
-            tokens = allowed.argmax(-1, keepdim=True)
-            chosen = zip(active, tokens[:, 0].tolist(), logprobs.gather(1, tokens)[:, 0].tolist(), strict=True)
-            for index, token, logprob in chosen:
+            logits = self.model.logits(states[:, 0])
+            total = logits.logsumexp(-1)
+            logits[:, self.never_decoded] = -torch.inf
+            best = logits.max(-1, keepdim=True)
+            tokens = best.indices
+            logprobs = best.values[:, 0] - total
+            for index, token, logprob in zip(active, tokens[:, 0].tolist(), logprobs.tolist(), strict=True):
                 found[index].append(token)
                 logprobs_found[index].append(logprob)
         return [Scored(tuple(y), tuple(v)) for y, v in zip(found, logprobs_found, strict=True)]

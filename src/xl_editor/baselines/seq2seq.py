@@ -9,9 +9,9 @@ import torch
 
 from xl_editor.context import ContextFormat
 from xl_editor.engine import Context, Ids, Insertion, Scored
-from xl_editor.training.objectives import IGNORED, Seq2SeqObjective
+from xl_editor.training.objectives import Seq2SeqObjective
 
-from .batches import answer_in_batches, as_examples
+from .batches import answer_in_batches, as_examples, n_content_and_predicted, scored
 
 
 class Seq2Seq:
@@ -23,18 +23,15 @@ class Seq2Seq:
 
     def score(self, insertions: Sequence[Insertion]) -> list[Scored]:
         """Log q̂ of every token of every insertion, END included, with the full softmax."""
-        return answer_in_batches(insertions, _n_rows, self._score)
+        return answer_in_batches(insertions, n_content_and_predicted, self._score)
 
     @torch.inference_mode()
     def _score(self, insertions: list[Insertion]) -> list[Scored]:
         batch = self._collate(insertions)
-        labels = batch["labels"]
-        logits = self.model(**batch).logits
-        targets = labels.clamp(min=0)[..., None]
-        logprobs = logits.gather(2, targets)[..., 0] - logits.logsumexp(-1)
-        real = (labels != IGNORED).sum(1).tolist()
-        values = [row[:n] for row, n in zip(logprobs.tolist(), real, strict=True)]
-        return [Scored(insertion.inserted, tuple(v)) for insertion, v in zip(insertions, values, strict=True)]
+        labels = batch.pop("labels")
+        written = self.model.prepare_decoder_input_ids_from_labels(labels)
+        states = self.model.model(**batch, decoder_input_ids=written).last_hidden_state
+        return scored(insertions, labels, states, lambda rows: self.model.lm_head(rows) + self.model.final_logits_bias)
 
     def decode(self, contexts: Sequence[Context], max_length: int) -> list[Ids]:
         """For each context, the insertion that greedy decoding finds."""
@@ -42,7 +39,7 @@ class Seq2Seq:
         def ask(some: list[Context]) -> list[Ids]:
             return self._decode(some, max_length)
 
-        return answer_in_batches(contexts, lambda context: _n_rows(Insertion(context, ())) + max_length, ask)
+        return answer_in_batches(contexts, lambda context: (sum(map(len, context.parts)), max_length), ask)
 
     @torch.inference_mode()
     def _decode(self, contexts: list[Context], max_length: int) -> list[Ids]:
@@ -56,10 +53,6 @@ class Seq2Seq:
     def _collate(self, insertions: list[Insertion]) -> dict[str, Any]:
         batch = self.objective.collate(as_examples(insertions))
         return {name: tensor.to(self.model.device) for name, tensor in batch.items()}
-
-
-def _n_rows(insertion: Insertion) -> int:
-    return sum(map(len, insertion.context.parts)) + len(insertion.inserted) + 2
 
 
 def _before(end: int, row: list[int]) -> Ids:
