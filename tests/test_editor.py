@@ -8,9 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import SENTENCES, tiny_model
 from xl_editor import Editor
+from xl_editor.context import ContextFormat
 from xl_editor.editor import MAX_TOKENS, EditorError, _difference
 from xl_editor.model import ModelError
+from xl_editor.training.vocabulary import special_ids, train_tokenizer
 from xl_editor.transfer import Step
 
 TEXT = "The food wasn't good! We'll come back again."
@@ -50,6 +53,30 @@ def test_infill_puts_words_where_the_blanks_are(editor):
         assert filling.text.startswith("The food ")
         assert "great and the service" in filling.text
         assert filling.text.endswith(".")
+
+
+def test_a_blank_is_never_filled_with_nothing(editor):
+    for sample in (False, True):
+        fillings = editor.infill("The food [_] great and [_].", n=20, max_length=2, sample=sample)
+        assert len(fillings) == 20
+        assert all(all(filling.inserted) for filling in fillings)
+
+
+def test_after_a_space_a_filling_begins_with_a_word_of_its_own(tmp_path):
+    tokenizer = train_tokenizer(SENTENCES, "bpe", size=300)
+    ids = special_ids(tokenizer)
+    context = ContextFormat(sep=ids.sep, cls=ids.cls, unk=ids.unk, mask=ids.mask)
+    settings = {"vocab_size": tokenizer.get_vocab_size(), "end_token_id": ids.end, "pad_token_id": ids.pad}
+    tiny_model(**settings, editor={"context": context.to_dict(), "text": {}}).save_pretrained(tmp_path)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    editor = Editor.from_pretrained(tmp_path)
+
+    def glued(text: str) -> list[bool]:
+        fillings = editor.infill(text, n=50, max_length=1, sample=True)
+        return [filling.text[3:4].isalnum() for filling in fillings]
+
+    assert not any(glued("the [_] food"))
+    assert any(glued("the[_] food"))
 
 
 def test_an_escaped_blank_is_text(editor):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from itertools import pairwise
 from pathlib import Path
@@ -174,7 +174,10 @@ class Editor:
         top_p: float = 1.0,
         seed: int = 0,
     ) -> operations.Plan[list[Filling]]:
-        """Fill the blanks, written [_], of a text; the best fillings first. `\\[_]` is no blank."""
+        """Fill the blanks, written [_], of a text; the best fillings first. `\\[_]` is no blank.
+
+        A blank asks for something, so nothing is no answer; and after a space, a filling begins with a word of its own.
+        """
         self._check_style(style)
         pieces = split_blanks(text)
         if len(pieces) < 2:
@@ -187,7 +190,9 @@ class Editor:
         slots = [encoded.slot_at(gap) for gap in gaps]
         low, high = _nearby(encoded, slots[0], slots[-1], "text between its blanks")
         parts = [encoded.ids[a:b] for a, b in pairwise([low, *slots, high])]
-        decoding = _decoding(n, beam, max_length, sample, top_k, top_p, seed)
+        decoding = replace(_decoding(n, beam, max_length, sample, top_k, top_p, seed), min_length=1)
+        if not any(piece[-1:].strip() for piece in pieces[:-1]):
+            decoding = replace(decoding, first=self.codec.opening_ids)
         chains = yield from operations.infill(parts, decoding, style)
         fillings = []
         for chain in chains:

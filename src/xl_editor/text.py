@@ -16,6 +16,7 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from os import PathLike, fspath
 from typing import Any
 
@@ -366,6 +367,16 @@ class Codec:
         """The tokens that end a sentence."""
         found = (self._tokenizer.token_to_id(mark) for mark in ".!?")
         return frozenset(id for id in found if id is not None)
+
+    @cached_property
+    def opening_ids(self) -> tuple[int, ...]:
+        """The tokens that do not go on with a word which was begun before them; none, where every token is a word."""
+        if self._marker is None:
+            return ()
+        vocabulary = self._tokenizer.get_vocab()
+        return tuple(
+            sorted(id for token, id in vocabulary.items() if token[0] == self._marker or not token[0].isalnum())
+        )
 
     # Going in
 

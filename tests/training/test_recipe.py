@@ -127,7 +127,7 @@ def test_every_key_has_a_help_text():
                 yield f.name
 
     assert not list(undocumented(Recipe))
-    assert "  - `learning_rate`: AdamW" in describe()
+    assert "  - `learning_rate`: At its highest." in describe()
 
 
 # Overrides of the recipe above, and what is said about them.

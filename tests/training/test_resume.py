@@ -24,14 +24,20 @@ def both(*hooks) -> None:
 
 
 def write_styled_recipe(directory, steps: int = STEPS):
-    """All that has a state: dropout, two micro-batches a step, a classifier in some steps, evaluations, a schedule."""
+    """All that has a state: both kinds of update, dropout, micro-batches, a classifier at times, a schedule."""
     return toy.write_recipe(
         directory,
         data=toy.styled_files(directory, ("n", "p")),
         model={"d_model": 32, "d_inner": 32, "dropout": 0.2},
         sampling={"empty_rate": 0.1, "max_slots": 2, "style_dropout": 0.2},
         classifier={"share": 0.5},
-        optim={"steps": steps, "tokens_per_batch": 200, "eval_every": 7, "save_every_minutes": 0.001},
+        optim={
+            "optimizer": "muon",
+            "steps": steps,
+            "tokens_per_batch": 200,
+            "eval_every": 7,
+            "save_every_minutes": 0.001,
+        },
     )
 
 

@@ -106,7 +106,7 @@ class ClassifierRecipe:
 
 @dataclass(frozen=True)
 class OptimRecipe:
-    learning_rate: float = _key("AdamW's, at its highest.", above=0, most=1)
+    learning_rate: float = _key("At its highest.", above=0, most=1)
     tokens_per_step: int = _key("Rows (content tokens and predictions) of one step, over all processes.", least=1)
     tokens_per_batch: int = _key("Rows computed at once; a divisor of tokens_per_step.", least=1)
     steps: int | None = _key("How long to train: steps, epochs or minutes, one of them.", None, least=1)
@@ -114,9 +114,12 @@ class OptimRecipe:
     minutes: float | None = _key(
         "How long to train: the speed is measured once, then the steps are fixed.", None, above=0
     )
+    optimizer: Literal["adamw", "muon"] = _key(
+        "muon moves the matrices of the layers along their orthogonalised momentum; it needs fewer steps.", "adamw"
+    )
     warmup: float = _key("Steps in which the learning rate rises; below 1, a share of all steps.", 0.05, least=0)
     schedule: Literal["cosine", "linear", "constant"] = _key("How it falls after that.", "cosine")
-    weight_decay: float = _key("AdamW's, on matrices only.", 0.01, least=0, most=1)
+    weight_decay: float = _key("On matrices only.", 0.01, least=0, most=1)
     betas: tuple[float, float] = _key("AdamW's.", (0.9, 0.98), least=0, most=0.9999)
     clip: float = _key("Longest gradient.", 1.0, above=0)
     eval_every: int = _key("Steps between two looks at the development text.", 1000, least=1)

@@ -101,6 +101,7 @@ def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Consol
         development=evaluated,
         most_development_sequences=DEVELOPMENT_SEQUENCES,
         output=output,
+        with_muon=recipe.optim.optimizer == "muon",
     )
     clock = SaveByTheClock(recipe.optim.save_every_minutes)
     trainer.add_callback(clock)

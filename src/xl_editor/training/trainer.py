@@ -19,6 +19,7 @@ from transformers.trainer_callback import PrinterCallback
 
 from xl_editor.files import PARTIAL, sync, sync_tree, write_whole
 from xl_editor.geometry import PADDING
+from xl_editor.training.muon import Muon, is_hidden_matrix
 from xl_editor.training.objectives import IGNORED, Batch
 from xl_editor.training.stream import MicroBatches
 
@@ -40,6 +41,7 @@ class InsertionTrainer(Trainer):
         development: MicroBatches,
         most_development_sequences: int,
         output: Path,
+        with_muon: bool,
     ) -> None:
         # An item of the stream is a whole batch already.
         super().__init__(
@@ -52,12 +54,32 @@ class InsertionTrainer(Trainer):
         self.development = development
         self.most_development_sequences = most_development_sequences
         self.output = output
+        self.with_muon = with_muon
         self.n_tokens_seen = 0
         self.remove_callback(PrinterCallback)
 
     def training_step(self, model: Any, inputs: Batch, num_items_in_batch: Any = None) -> Tensor:
         self.n_tokens_seen += n_real_tokens(inputs)
         return super().training_step(model, inputs, num_items_in_batch)
+
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        if self.optimizer is not None or not self.with_muon:
+            return super().create_optimizer(model)
+        objective = self.accelerator.unwrap_model(self.model)
+        decayed = set(self.get_decay_parameter_names(objective))
+        groups: dict[tuple[bool, bool], list[Tensor]] = {}
+        for name, parameter in objective.named_parameters():
+            kind = is_hidden_matrix(name, parameter), name in decayed
+            groups.setdefault(kind, []).append(parameter)
+        self.optimizer = Muon(
+            [
+                {"params": parameters, "is_hidden": is_hidden, "weight_decay": self.args.weight_decay * is_decayed}
+                for (is_hidden, is_decayed), parameters in groups.items()
+            ],
+            self.args.learning_rate,
+            (self.args.adam_beta1, self.args.adam_beta2),
+        )
+        return self.optimizer
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Loss a target (and accuracy of the classifier) on the development data; keeps the model if it is better."""
