@@ -188,8 +188,10 @@ def omissions(
     for portion in track(_portions(spans)):
         asked = [_in_window(ids, span, window) for span in portion]
         contexts = [Context.around(part, *span, style) for part, span in asked]
-        standing = yield ToScore([Insertion(c, part[a:b]) for c, (part, (a, b)) in zip(contexts, asked, strict=True)])
-        nothing = yield ToScore([Insertion(context, ()) for context in contexts])
+        # Asked together, both questions about a context share its encoding.
+        both = [Insertion(c, y) for c, (part, (a, b)) in zip(contexts, asked, strict=True) for y in (part[a:b], ())]
+        scores = yield ToScore(both)
+        standing, nothing = scores[::2], scores[1::2]
         rests: Sequence[float | None] = [None] * len(portion)
         wholes: Sequence[float] = [1.0] * len(portion)
         if rank:
