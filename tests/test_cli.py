@@ -53,7 +53,7 @@ def test_every_command_answers_in_json_and_in_words(editor, toy_directory):
     [
         (["locate", ""], "text must not be empty"),
         (["locate", "  "], "text must not be empty"),
-        (["locate", "a " * 30_000], "tokens are accepted"),
+        (["classify", "a " * 30_000], "tokens are accepted"),
         (["infill", "no blank here"], "must contain a blank, written [_]"),
         (["locate", "the food", "--style", "ironic"], "style must be one of negative, positive"),
         (["locate", "the food", "--model", "./nowhere"], "not a directory with a model"),

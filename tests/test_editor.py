@@ -141,8 +141,11 @@ def test_control_tokens_typed_by_a_user_are_text(editor, typed):
     [
         (lambda e: e.locate(""), "text must not be empty"),
         (lambda e: e.locate(" \t\n "), "text must not be empty"),
-        (lambda e: e.locate("a " * 50_000), "at most 512 tokens are accepted"),
-        (lambda e: e.locate("a " * (MAX_TOKENS + 1)), f"text has {MAX_TOKENS + 1} tokens; at most 512"),
+        (lambda e: e.classify("a " * 50_000), "at most 512 tokens are accepted"),
+        (lambda e: e.classify("a " * (MAX_TOKENS + 1)), f"text has {MAX_TOKENS + 1} tokens; at most 512"),
+        (lambda e: e.infill(f"[_] {'a ' * (MAX_TOKENS + 1)} [_]"), "text between its blanks has 513 tokens; at most"),
+        (lambda e: e.replace("a " * 600, (0, 1200)), "span has 600 tokens; at most 512"),
+        (lambda e: e.score("", "a " * 600, ""), "inserted has 600 tokens; at most 512"),
         (lambda e: e.locate("the food", top=0), "top must be at least 1, got 0"),
         (lambda e: e.locate("the food", style="ironic"), "style must be one of negative, positive, got 'ironic'"),
         (lambda e: e.infill("no blank"), "must contain a blank"),

@@ -38,6 +38,10 @@ app.add_typer(evaluate_app, name="evaluate")
 
 Texts = Annotated[list[str] | None, typer.Argument(help="Texts; '-', or nothing, reads standard input, a line a text.")]
 Data = Annotated[Path, typer.Option(help="A data set's directory: train, dev, test, references/ and outputs/.")]
+NewsData = Annotated[
+    Path, typer.Option(help="A directory of articles as JSONL: train.jsonl.xz (or .gz, or plain), valid and test.")
+]
+NewsTaskCount = Annotated[int, typer.Option(help="Instances of each task.", min=1)]
 Work = Annotated[Path, typer.Option(help="Where trained judges and edited texts are kept, to be used again.")]
 Seeds = Annotated[int, typer.Option(help="How many reporting classifiers, each with its own seed.", min=1)]
 File = Annotated[Path | None, typer.Option("--file", help="Read the texts from this file instead, a line a text.")]
@@ -67,7 +71,8 @@ def locate(
     xl-editor locate "The state and EPA have found poor air quality San Joaquin Valley."
     """
     editor = _load(model)
-    _answer(texts, file, as_json, "slots", lambda text: editor.locate(text, top, style))
+    progress = _is_watched(texts)
+    _answer(texts, file, as_json, "slots", lambda text: editor.locate(text, top, style, progress=progress))
 
 
 @app.command()
@@ -159,7 +164,8 @@ def delete(
     xl-editor delete "We met at noon. Bananas are yellow. Lunch was short." --unit sentence
     """
     editor = _load(model)
-    _answer(texts, file, as_json, "deletions", lambda text: editor.delete(text, unit, top, style=style, rank=rank))  # type: ignore[arg-type]
+    how: dict[str, Any] = {"unit": unit, "style": style, "rank": rank, "progress": _is_watched(texts)}
+    _answer(texts, file, as_json, "deletions", lambda text: editor.delete(text, top=top, **how))
 
 
 @app.command()
@@ -333,22 +339,23 @@ def evaluate_style(
 
 @evaluate_app.command("news")
 def evaluate_news(
-    data: Annotated[Path, typer.Option(help="Articles as JSONL: train.jsonl.xz (or .gz, or plain) and test.jsonl.xz.")],
+    data: NewsData,
     work: Annotated[Path, typer.Option(help="Where the task sets are kept, as JSONL, to be used again.")],
     model: Model = None,
-    tasks: Annotated[int, typer.Option(help="Instances of each task.", min=1)] = 5000,
+    tasks: NewsTaskCount = 5000,
     seed: Annotated[int, typer.Option(help="Of the task sets.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Measure a model on the paper's three tasks: Locate, Infill, Delete.
+    """Measure a model, XL-Editor or a baseline, on the paper's three tasks: Locate, Infill, Delete.
 
     xl-editor evaluate news --model my-model --data news --work tasks
     """
     with _extra("Evaluation", "evaluate"):
         from xl_editor.evaluation.news import evaluate_news as run
         from xl_editor.evaluation.news_tasks import open_tasks
-    editor = _load(model)
-    scores = run(editor, open_tasks(data, work, tasks, seed))
+        from xl_editor.evaluation.rules import open_rules
+    rules = open_rules(model or _default_model(of_styles=False))
+    scores = run(rules, open_tasks(data, work, tasks, seed))
     print(json.dumps(scores.to_dict()) if as_json else scores.render())
 
 
@@ -374,6 +381,31 @@ def reproduce_style(
     opened = StyleData.open(data)
     run(opened, editor, open_judges(opened, work, range(seeds)), work, output)
     print((output / f"style-{opened.name}.md").read_text(encoding="utf-8"))
+
+
+@reproduce_app.command("news")
+def reproduce_news(
+    data: NewsData,
+    work: Annotated[Path, typer.Option(help="Where task sets, runs and scores are kept, to be used again.")],
+    output: Annotated[Path, typer.Option(help="Where the tables, the curves and the sampled infills go.")],
+    minutes: Annotated[float, typer.Option(help="Of training for each row of the table.", min=0.01)] = 60,
+    init: Annotated[
+        str | None, typer.Option(help="A pretrained XLNet, a directory or a hub id, to fine-tune for two more rows.")
+    ] = None,
+    tasks: NewsTaskCount = 5000,
+) -> None:
+    """Rebuild the paper's table of Locate, Infill and Delete: train every model for as long, and evaluate it.
+
+    What has been trained and evaluated is kept, so that the same command goes on where it was interrupted.
+
+    xl-editor reproduce news --data news --work runs --output results
+    """
+    _wait_passively()
+    with _extra("This", "train,evaluate"):
+        from xl_editor.evaluation.reproduce_news import reproduce as run
+    if not run(data, work, output, minutes, init, tasks):
+        raise typer.Exit(EXIT_INTERRUPTED)
+    print((output / "news.md").read_text(encoding="utf-8"))
 
 
 @app.command()
@@ -558,6 +590,11 @@ def _read(texts: list[str] | None, file: Path | None) -> tuple[list[str] | Itera
         _refuse("Give a text, or pipe some in; see --help.")
     sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
     return (line.rstrip("\r\n") for line in sys.stdin), True
+
+
+def _is_watched(texts: list[str] | None) -> bool:
+    """Whether a person waits for the answer about a single text: that about a long one is worth a progress bar."""
+    return texts is not None and len(texts) == 1 and sys.stderr.isatty()
 
 
 def _with_progress(texts: list[str] | Iterator[str]) -> Iterable[str]:

@@ -54,6 +54,11 @@ class ContextFormat:
         return of_style or (self.sep,)
 
     @property
+    def not_text(self) -> set[int]:
+        """The tokens that no text holds and no insertion may."""
+        return {self.sep, self.cls, self.unk, self.mask, *self.styles.values()}
+
+    @property
     def classifying_end(self) -> tuple[int, ...]:
         """The tokens after the text when its style is predicted, from the state of the last one."""
         return (self.sep, self.cls) if self.xlnet else (self.cls,)

@@ -7,7 +7,7 @@ threads: it keeps no state between calls, and a lock lets one of them at a time 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from itertools import pairwise
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import torch
+from rich.console import Console
 from rich.progress import track
 
 from xl_editor import operations
@@ -26,10 +27,11 @@ from xl_editor.search import SearchRules, SpecialTokens, search_rounds
 from xl_editor.sentences import split_sentences
 from xl_editor.text import BLANK, Codec, EncodedText, TextFormat, split_blanks
 from xl_editor.transfer import PaperRules, Revision, Step, Task, transfer_rounds
+from xl_editor.windows import Windows, sentence_spans
 
 BUNDLED = Path(__file__).parent / "models"
 TOKENIZER_FILE = "tokenizer.json"
-MAX_TOKENS = 512  # of a text
+MAX_TOKENS = 512  # of a text that is asked about as a whole, and of what is filled or replaced and its context
 MAX_SPAN_WORDS = 4  # of what `delete(unit="span")` considers
 SHOWN_CHARACTERS = 30  # of the text on either side of a slot
 
@@ -116,31 +118,41 @@ class Editor:
         return tuple(self.engine.format.styles)
 
     def check(self, text: str) -> None:
-        """Raise `EditorError` for a text that no operation accepts: an empty one, or one that is too long."""
-        self._encode(text)
+        """Raise `EditorError` for a text that cannot be transferred: an empty one, or one that is too long."""
+        self._encode_short(text)
 
     @planned
     def score(self, left: str, inserted: str, right: str, style: str | None = None) -> operations.Plan[Score]:
-        """q(inserted | left ↓ right): the probability of inserting exactly this, END included."""
+        """q(inserted | left ↓ right): the probability of inserting exactly this, END included.
+
+        Of a longer text, `infill`, `replace` and this see the sentences around the place, about 512 tokens.
+        """
         self._check_style(style)
         before = _joined(left, inserted)
         text = _joined(before, right)
         start, end = len(before) - len(inserted), len(before)
         encoded = self._encode(text, "left, inserted and right together", may_be_empty=True)
         first, last = encoded.covering(start, end)
-        context = Context.around(encoded.ids, first, last, style)
+        low, high = _nearby(encoded, first, last, "inserted")
+        context = Context((encoded.ids[low:first], encoded.ids[last:high]), style)
         (scored,) = yield operations.ToScore([Insertion(context, encoded.ids[first:last])])
         tokens = (*map(self.codec.token, scored.ids), "<end>")
         return Score(scored.logprob, scored.token_logprobs, tokens, scored.perplexity)
 
     @planned
-    def locate(self, text: str, top: int = 5, style: str | None = None) -> operations.Plan[list[Slot]]:
-        """The places between words that most seem to lack something, the first most of all."""
+    def locate(
+        self, text: str, top: int = 5, style: str | None = None, *, progress: bool = False
+    ) -> operations.Plan[list[Slot]]:
+        """The places between words that most seem to lack something, the first most of all.
+
+        A text may have any length: each place is asked about among the sentences around it (see `windows`).
+        """
         self._check_style(style)
         _check_at_least("top", top, 1)
         encoded = self._encode(text)
         gaps = [word.first for word in encoded.words] + [len(encoded.ids)]
-        found = yield from operations.locate(encoded.ids, gaps, style)
+        window, track = Windows.of(encoded).around, _shown("locate", progress)
+        found = yield from operations.locate(encoded.ids, gaps, style, window=window, track=track)
         slots = []
         for gap, logprob in found[:top]:
             char = encoded.slot(gap)
@@ -176,8 +188,8 @@ class Editor:
             gaps.append(gap)
         encoded = self._encode(whole, may_be_empty=True)
         slots = [encoded.slot_at(gap) for gap in gaps]
-        bounds = [0, *slots, len(encoded.ids)]
-        parts = [encoded.ids[a:b] for a, b in pairwise(bounds)]
+        low, high = _nearby(encoded, slots[0], slots[-1], "text between its blanks")
+        parts = [encoded.ids[a:b] for a, b in pairwise([low, *slots, high])]
         decoding = replace(_decoding(n, beam, max_length, sample, top_k, top_p, seed), min_length=1)
         if not any(piece[-1:].strip() for piece in pieces[:-1]):
             decoding = replace(decoding, first=self.codec.opening_ids)
@@ -213,7 +225,8 @@ class Editor:
         if first == last:
             raise EditorError(f"span must cover at least one word of the text, got {span!r}.")
         decoding = _decoding(n, beam, max_length, sample, top_k, top_p, seed)
-        found = yield from operations.replacements(encoded.ids, (first, last), decoding, style)
+        low, high = _nearby(encoded, first, last, "span")
+        found = yield from operations.replacements(encoded.ids[low:high], (first - low, last - low), decoding, style)
         return [
             self._edit(encoded, first, last, a.inserted.ids, log_odds=a.log_odds, logprob=a.inserted.logprob)
             for a in found
@@ -221,17 +234,27 @@ class Editor:
 
     @planned
     def delete(
-        self, text: str, unit: Unit = "sentence", top: int = 1, *, style: str | None = None, rank: bool = False
+        self,
+        text: str,
+        unit: Unit = "sentence",
+        top: int = 1,
+        *,
+        style: str | None = None,
+        rank: bool = False,
+        progress: bool = False,
     ) -> operations.Plan[list[Deletion]]:
         """The words, spans of words or sentences that fit least, by their perplexity ratio.
 
-        With `rank`, they are ordered by the perplexity of the text without them ("+ rank" in the paper).
+        With `rank`, they are ordered by the perplexity of the text without them ("+ rank" in the paper). A text may
+        have any length: each unit is asked about among the sentences around it (see `windows`), whose perplexity
+        without it is then what counts, against theirs with it. A sentence longer than a window comes in parts.
         """
         self._check_style(style)
         _check_at_least("top", top, 1)
         encoded = self._encode(text)
         spans = _spans(encoded, unit)
-        found = yield from operations.omissions(encoded.ids, spans, style, rank=rank)
+        window, track = Windows.of(encoded).around, _shown("delete", progress)
+        found = yield from operations.omissions(encoded.ids, spans, style, rank=rank, window=window, track=track)
         deletions = []
         for omission in found[:top]:
             applied = self.codec.apply(encoded, [(*omission.span, ())])
@@ -339,7 +362,7 @@ class Editor:
         """p(style | text) for each style of the model."""
         if not self.styles:
             raise EditorError("This model has no styles: it cannot classify.")
-        (styles,) = yield operations.ToClassify([self._encode(text).ids])
+        (styles,) = yield operations.ToClassify([self._encode_short(text).ids])
         return styles
 
     def answer_all(self, calls: Sequence[Call]) -> list[Any]:
@@ -351,14 +374,21 @@ class Editor:
             return operations.answer(self.engine, plans)
 
     def _encode(self, text: str, argument: str = "text", *, may_be_empty: bool = False) -> EncodedText:
-        # A token is at least a character but for a few oddities: refuse what is far too long before reading it.
-        if len(text) > 64 * MAX_TOKENS:
-            raise EditorError(f"{argument} has {len(text):,} characters; at most {MAX_TOKENS} tokens are accepted.")
         encoded = self.codec.encode(text)
         if not encoded.ids and not may_be_empty:
             raise EditorError(f"{argument} must not be empty.")
+        longest = max((word.last - word.first for word in encoded.words), default=0)
+        if longest > MAX_TOKENS:
+            raise EditorError(f"{argument} has a word of {longest:,} tokens; at most {MAX_TOKENS} are accepted.")
+        return encoded
+
+    def _encode_short(self, text: str) -> EncodedText:
+        # A token is at least a character but for a few oddities: refuse what is far too long before reading it.
+        if len(text) > 64 * MAX_TOKENS:
+            raise EditorError(f"text has {len(text):,} characters; at most {MAX_TOKENS} tokens are accepted.")
+        encoded = self._encode(text)
         if len(encoded.ids) > MAX_TOKENS:
-            raise EditorError(f"{argument} has {len(encoded.ids):,} tokens; at most {MAX_TOKENS} are accepted.")
+            raise EditorError(f"text has {len(encoded.ids):,} tokens; at most {MAX_TOKENS} are accepted.")
         return encoded
 
     def _edit(
@@ -426,7 +456,7 @@ class _Sentences:
 
     def __init__(self, editor: Editor, text: str, *, split: bool) -> None:
         self.editor = editor
-        self.whole = editor._encode(text)
+        self.whole = editor._encode_short(text)
         self.spans = split_sentences(text) if split else [(0, len(text))]
         self.encoded = [editor.codec.encode(text[start:end]) for start, end in self.spans]
 
@@ -570,6 +600,23 @@ def _find_span(text: str, span: tuple[int, int] | str) -> tuple[int, int]:
     return start, end
 
 
+def _nearby(encoded: EncodedText, first: int, last: int, what: str) -> tuple[int, int]:
+    """The tokens of a text that tokens [first, last) are seen among: all of them, unless it is long."""
+    if last - first > MAX_TOKENS:
+        raise EditorError(f"{what} has {last - first:,} tokens; at most {MAX_TOKENS} are accepted.")
+    return Windows.of(encoded).around(first, last, MAX_TOKENS)
+
+
+def _shown(what: str, progress: bool) -> operations.Track:
+    """How to go through a long work: with a bar that shows how far it is, if that is wanted and worth it."""
+
+    def go_through(portions: Sequence[Any]) -> Iterable[Any]:
+        hidden = not progress or len(portions) < 2
+        return track(portions, what, console=Console(stderr=True), transient=True, disable=hidden)
+
+    return go_through
+
+
 def _spans(encoded: EncodedText, unit: Unit) -> list[tuple[int, int]]:
     """Tokens of all units of a text."""
     words = encoded.words
@@ -579,7 +626,7 @@ def _spans(encoded: EncodedText, unit: Unit) -> list[tuple[int, int]]:
         sizes = range(1, MAX_SPAN_WORDS + 1)
         return [(words[i].first, words[i + n - 1].last) for n in sizes for i in range(len(words) - n + 1)]
     if unit == "sentence":
-        return [encoded.covering(start, end) for start, end in split_sentences(encoded.text)]
+        return sentence_spans(encoded)
     raise EditorError(f"unit must be word, span or sentence, got {unit!r}.")
 
 

@@ -109,8 +109,8 @@ class Engine:
         self.rows_at_once = rows_at_once
         self.before_batch: Callable[[], None] = lambda: None  # by raising, it puts an end to what is being computed
         self.end: int = model.config.end_token_id
-        not_text = {format.sep, format.cls, format.unk, format.mask, model.config.pad_token_id, *format.styles.values()}
-        self.not_text = tuple(sorted(not_text))  # never decoded; END is, when an insertion is over
+        # Never decoded; END is, when an insertion is over.
+        self.not_text = tuple(sorted({model.config.pad_token_id, *format.not_text}))
         self.device = model.lm_loss.weight.device
 
     # --- scoring -----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -17,7 +17,11 @@ from typing import Any, TypeVar
 from xl_editor.engine import DECIMALS, Context, Decoding, Engine, Ids, Insertion, Scored
 
 Span = tuple[int, int]  # tokens [first, last)
+Window = Callable[[int, int], Span]  # for tokens [first, last): those that they are asked about in
+Track = Callable[[Sequence[Any]], Iterable[Any]]  # goes through the portions of a long work, and may tell how far it is
 Result = TypeVar("Result")
+
+QUESTIONS_AT_ONCE = 512  # about a long text, whose windows would fill the memory if all were asked together
 
 
 @dataclass(frozen=True)
@@ -115,10 +119,18 @@ class Omission:
     perplexity_without: float | None  # of the whole text without it
 
 
-def locate(ids: Ids, gaps: Sequence[int], style: str | None = None) -> Plan[list[tuple[int, float]]]:
-    """Gaps with log q̂(END | left ↓ right), the one most in need of text first: argmin q̂(END)."""
-    scores = yield ToScore([Insertion(Context.around(ids, gap, gap, style), ()) for gap in gaps])
-    found = [(gap, score.logprob) for gap, score in zip(gaps, scores, strict=True)]
+def locate(
+    ids: Ids, gaps: Sequence[int], style: str | None = None, *, window: Window | None = None, track: Track = iter
+) -> Plan[list[tuple[int, float]]]:
+    """Gaps with log q̂(END | left ↓ right), the one most in need of text first: argmin q̂(END).
+
+    Each gap is asked about in its window, by default the whole text.
+    """
+    found: list[tuple[int, float]] = []
+    for portion in track(_portions(gaps)):
+        asked = [_in_window(ids, (gap, gap), window) for gap in portion]
+        scores = yield ToScore([Insertion(Context.around(part, *span, style), ()) for part, span in asked])
+        found += [(gap, score.logprob) for gap, score in zip(portion, scores, strict=True)]
     return sorted(found, key=lambda pair: (round(pair[1], DECIMALS), pair[0]))
 
 
@@ -158,25 +170,38 @@ def replacements(ids: Ids, span: Span, decoding: Decoding, style: str | None = N
     return [Alternative(y, y.logprob - score.logprob) for y in others]
 
 
-def omissions(ids: Ids, spans: Sequence[Span], style: str | None = None, *, rank: bool = False) -> Plan[list[Omission]]:
-    """Spans, the one that fits least first: by perplexity ratio or, with `rank`, by the perplexity of the rest."""
-    contexts = [Context.around(ids, *span, style) for span in spans]
-    standing = yield ToScore([Insertion(c, ids[a:b]) for c, (a, b) in zip(contexts, spans, strict=True)])
-    nothing = yield ToScore([Insertion(context, ()) for context in contexts])
-    without: Sequence[float | None] = [None] * len(spans)
-    if rank:
-        without = yield from perplexities([ids[:a] + ids[b:] for a, b in spans], style)
-    found = [
-        Omission(span, e.logprob - x.logprob, x.perplexity / e.perplexity, rest)
-        for span, x, e, rest in zip(spans, standing, nothing, without, strict=True)
-    ]
+def omissions(
+    ids: Ids,
+    spans: Sequence[Span],
+    style: str | None = None,
+    *,
+    rank: bool = False,
+    window: Window | None = None,
+    track: Track = iter,
+) -> Plan[list[Omission]]:
+    """Spans, the one that fits least first: by perplexity ratio or, with `rank`, by the perplexity of the rest.
 
-    def misfit(omission: Omission) -> tuple[float, int]:
-        if omission.perplexity_without is not None:
-            return round(math.log(omission.perplexity_without), DECIMALS), omission.span[0]
-        return -round(math.log(omission.perplexity_ratio), DECIMALS), omission.span[0]
-
-    return sorted(found, key=misfit)
+    Each span is asked about in its window, by default the whole text. The rests of different windows are compared by
+    how much less perplexing they are than the windows.
+    """
+    found: list[tuple[float, Omission]] = []  # with what they are sorted by
+    for portion in track(_portions(spans)):
+        asked = [_in_window(ids, span, window) for span in portion]
+        contexts = [Context.around(part, *span, style) for part, span in asked]
+        standing = yield ToScore([Insertion(c, part[a:b]) for c, (part, (a, b)) in zip(contexts, asked, strict=True)])
+        nothing = yield ToScore([Insertion(context, ()) for context in contexts])
+        rests: Sequence[float | None] = [None] * len(portion)
+        wholes: Sequence[float] = [1.0] * len(portion)
+        if rank:
+            rests = yield from perplexities([part[:a] + part[b:] for part, (a, b) in asked], style)
+            if window is not None:
+                wholes = yield from perplexities([part for part, _ in asked], style)
+        for span, x, e, rest, whole in zip(portion, standing, nothing, rests, wholes, strict=True):
+            ratio = x.perplexity / e.perplexity
+            fit = -_rounded_log(ratio) if rest is None else _rounded_log(rest) - _rounded_log(whole)
+            found.append((round(fit, DECIMALS), Omission(span, e.logprob - x.logprob, ratio, rest)))
+    found.sort(key=lambda pair: (pair[0], pair[1].span[0]))
+    return [omission for _, omission in found]
 
 
 def perplexities(texts: Sequence[Ids], style: str | None = None) -> Plan[list[float]]:
@@ -184,3 +209,17 @@ def perplexities(texts: Sequence[Ids], style: str | None = None) -> Plan[list[fl
     nowhere = Context(((), ()), style)
     scores = yield ToScore([Insertion(nowhere, text) for text in texts])
     return [score.perplexity for score in scores]
+
+
+def _portions(questions: Sequence[Any]) -> list[Sequence[Any]]:
+    return [questions[first : first + QUESTIONS_AT_ONCE] for first in range(0, len(questions), QUESTIONS_AT_ONCE)]
+
+
+def _in_window(ids: Ids, span: Span, window: Window | None) -> tuple[Ids, Span]:
+    """The window of a span, and where in it the span is."""
+    first, last = window(*span) if window else (0, len(ids))
+    return ids[first:last], (span[0] - first, span[1] - first)
+
+
+def _rounded_log(value: float) -> float:
+    return round(math.log(value), DECIMALS)

@@ -2,21 +2,32 @@
 
 import json
 import lzma
+import os
 from collections import Counter
-from itertools import pairwise
+from dataclasses import replace
+from itertools import islice, pairwise
+from pathlib import Path
 from random import Random
 
 import pytest
+import torch
 
-from xl_editor.evaluation.news import evaluate_news
+from xl_editor import Editor
+from xl_editor.context import ContextFormat
+from xl_editor.evaluation.news import NewsScores, evaluate_news, heuristics, random_choices
 from xl_editor.evaluation.news_tasks import (
     LEAST_WORDS,
     NewsTasks,
     long_sentences,
     make_tasks,
     open_tasks,
+    packed_or_not,
     read_articles,
 )
+from xl_editor.evaluation.rules import rules_of
+from xl_editor.model import XLEditorConfig, XLEditorModel
+from xl_editor.text import Codec, TextFormat
+from xl_editor.training.vocabulary import special_ids, train_tokenizer
 
 WORDS = [f"w{i}" for i in range(400)]
 
@@ -89,8 +100,74 @@ def test_sentences_of_the_training_split_are_never_asked_about(tmp_path):
             file.writelines(json.dumps({"id": i, "sents": article}) + "\n" for i, article in enumerate(articles))
     seen = long_sentences(read_articles(tmp_path / "train.jsonl.xz"))
     tasks = open_tasks(tmp_path, tmp_path / "work", n_tasks=300)
-    assert not {sentence for task in tasks.delete for sentence in task.sentences} & seen
+    assert not leaked(tasks, seen)
+    careless = make_tasks(ARTICLES[40:], n_tasks=300)
+    assert leaked(careless, seen) == {"locate", "infill", "delete"}
     assert open_tasks(tmp_path, tmp_path / "work", n_tasks=300) == tasks  # loaded
+
+
+def leaked(tasks, seen):
+    """The tasks that were made of a sentence which training has seen."""
+    pieces = {(*words[:i], None, *words[j:]) for s in seen if (words := s.split()) for i, j in holes(len(words))}
+    found = set()
+    if any((*t.words[: (gap := t.gaps[t.answer])], None, *t.words[gap:]) in pieces for t in tasks.locate):
+        found.add("locate")
+    if any(sentence in f"{task.left} {task.answer} {task.right}" for task in tasks.infill for sentence in seen):
+        found.add("infill")
+    if {sentence for task in tasks.delete for sentence in task.sentences} & seen:
+        found.add("delete")
+    return found
+
+
+def holes(n_words):
+    return [(i, j) for i in range(1, n_words) for j in range(i + 1, n_words)]
+
+
+# --- what needs no model ---------------------------------------------------------------------------------------
+
+
+def assert_nothing_gives_the_answer_away(tasks, points):
+    for name, above_chance in heuristics(tasks).items():
+        assert abs(above_chance) < points, name
+    located, deleted = random_choices(tasks)
+    assert located.value == pytest.approx(20, abs=points)
+    assert deleted.value == pytest.approx(100 / 3, abs=points)
+
+
+def test_rules_that_know_no_language_are_no_better_than_chance(tasks):
+    assert_nothing_gives_the_answer_away(tasks, points=4)  # 2,000 instances: two standard deviations are 2
+
+
+def test_a_heuristic_that_works_would_be_noticed(tasks):
+    first = [task for task in tasks.delete if task.answer == 1]
+    longest = [t for t in tasks.delete if max((1, 2, 3), key=lambda i: len(t.sentences[i])) == t.answer]
+    assert heuristics(replace(tasks, delete=tuple(first)))["Delete, sentence 2"] == pytest.approx(200 / 3)
+    assert heuristics(replace(tasks, delete=tuple(longest)))["Delete, the longest sentence"] > 60
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("XL_EDITOR_NEWS" not in os.environ, reason="XL_EDITOR_NEWS names a directory of news articles")
+def test_the_real_tasks_give_nothing_away(tmp_path):
+    """Within 3 points of chance: heuristics, and a model of the paper's size with random weights."""
+    data = Path(os.environ["XL_EDITOR_NEWS"])
+    tasks = open_tasks(data, tmp_path)
+    assert_nothing_gives_the_answer_away(tasks, points=3)
+    texts = (sentence for article in islice(read_articles(packed_or_not(data, "test")), 500) for sentence in article)
+    tokenizer = train_tokenizer(texts, "bpe", size=8000)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    ids = special_ids(tokenizer)
+    context = ContextFormat(sep=ids.sep, cls=ids.cls, unk=ids.unk, mask=ids.mask)
+    torch.manual_seed(0)
+    model = XLEditorModel(
+        XLEditorConfig(
+            vocab_size=tokenizer.get_vocab_size(), end_token_id=ids.end, editor={"context": context.to_dict()}
+        )
+    )
+    rules = rules_of(Editor(model, Codec.from_file(tmp_path / "tokenizer.json", TextFormat())))
+    scores = evaluate_news(rules, replace(tasks, infill=tasks.infill[:20]), progress=False)
+    assert scores.locate.value == pytest.approx(20, abs=3)
+    assert scores.delete.value == pytest.approx(100 / 3, abs=3)
+    assert scores.delete_rank.value == pytest.approx(100 / 3, abs=3)
 
 
 def test_too_few_articles_are_refused():
@@ -103,13 +180,13 @@ def test_locate_decides_as_the_editor_does(editor):
     known = ["the", "food", "was", "great", "staff", "slow"]
     articles = [[" ".join(random.choices(known, k=random.randint(8, 14))) for _ in range(12)] for _ in range(30)]
     tasks = make_tasks(articles, n_tasks=12)
-    scores = evaluate_news(editor, tasks, progress=False)
+    scores = evaluate_news(rules_of(editor), tasks, progress=False)
     n_right = 0
     for task in tasks.locate:
         answers = {len(" ".join(task.words[:gap])) + 1: index for index, gap in enumerate(task.gaps)}
         best = next(slot for slot in editor.locate(" ".join(task.words)) if slot.char in answers)
         n_right += answers[best.char] == task.answer
-    assert scores.locate == pytest.approx(100 * n_right / len(tasks.locate))
+    assert scores.locate.value == pytest.approx(100 * n_right / len(tasks.locate))
     assert len(scores.infilled) == len(tasks.infill)
     assert "Locate" in scores.render()
-    json.dumps(scores.to_dict())
+    assert NewsScores.from_dict(json.loads(json.dumps(scores.to_dict()))) == scores

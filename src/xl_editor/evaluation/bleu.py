@@ -66,20 +66,20 @@ def mask_unknown(words: Iterable[str], vocabulary: Collection[str]) -> str:
     return " ".join(word if word in vocabulary else UNKNOWN for word in words)
 
 
-def corpus_bleu(outputs: Sequence[str], references: Sequence[str]) -> Bleu:
-    """BLEU of prepared outputs against prepared references, in the same order."""
+def corpus_bleu(outputs: Sequence[str], references: Sequence[str], tokenize: str = "none") -> Bleu:
+    """BLEU of prepared outputs against prepared references, in the same order; or of texts that sacrebleu tokenises."""
     _check_aligned(outputs, references)
     # `force` silences sacrebleu's warning that the texts look tokenised: here they are meant to be.
-    metric = BLEU(tokenize="none", smooth_method="none", force=True)
+    metric = BLEU(tokenize=tokenize, smooth_method="none", force=True)
     score = metric.corpus_score(list(outputs), [list(references)]).score
     return Bleu(score, str(metric.get_signature()))
 
 
-def sentence_statistics(outputs: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
+def sentence_statistics(outputs: Sequence[str], references: Sequence[str], tokenize: str = "none") -> NDArray[np.int64]:
     """The ten sums of each sentence: (sentences, 10)."""
     _check_aligned(outputs, references)
     # The effective order changes a sentence's score, which is not used here, and spares a warning.
-    metric = BLEU(tokenize="none", smooth_method="none", force=True, effective_order=True)
+    metric = BLEU(tokenize=tokenize, smooth_method="none", force=True, effective_order=True)
     statistics = np.zeros((len(outputs), 10), dtype=np.int64)
     for row, output, reference in zip(statistics, outputs, references, strict=True):
         score = metric.sentence_score(output, [reference])

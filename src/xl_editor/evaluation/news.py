@@ -1,64 +1,88 @@
-"""Locate, Infill and Delete, measured: the decision rules of the paper, for a model that estimates insertions."""
+"""Locate, Infill and Delete, measured for any model that `xl-editor train` makes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
-from sacrebleu.metrics.bleu import BLEU
 
-from xl_editor.editor import Editor
-from xl_editor.engine import Context, Decoding, Insertion
-from xl_editor.operations import answer, omissions
+from xl_editor.engine import DECIMALS, Context, Ids
 
-from .bleu import Interval, middle_95_percent, resampling_weights
+from .bleu import Interval, bleu_of_statistics, corpus_bleu, middle_95_percent, resampling_weights, sentence_statistics
 from .news_tasks import DeleteTask, InfillTask, LocateTask, NewsTasks, Task
+from .rules import Blank, Rules
 
 TASKS_AT_ONCE = 200
-MAX_INFILL_TOKENS = 48
+TOKENIZE = "13a"  # sacrebleu's default: what is compared is text as people write it
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A share of right answers in per cent, or corpus BLEU; with the middle 95 % of a bootstrap over the instances."""
+
+    value: float
+    interval: Interval
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} [{self.interval.low:.1f}, {self.interval.high:.1f}]"
+
+    @classmethod
+    def from_dict(cls, found: dict[str, Any]) -> Measured:
+        return cls(found["value"], Interval(**found["interval"]))
 
 
 @dataclass(frozen=True)
 class NewsScores:
-    """In per cent, with the middle 95 % of a bootstrap over the instances; Infill is corpus BLEU."""
+    """How a model does at the three tasks; the `rank` ones choose by the perplexity of the whole text ("+ rank")."""
 
-    locate: float
-    infill: float
-    delete: float
-    delete_rank: float
-    intervals: dict[str, Interval]
+    locate: Measured
+    infill: Measured
+    delete: Measured
+    infill_rank: Measured | None
+    delete_rank: Measured
     infilled: tuple[str, ...]  # what was put in, for people to look at
+    infilled_rank: tuple[str, ...]  # empty where the model has nothing to choose from
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    def render(self) -> str:
-        def share(name: str) -> str:
-            interval = self.intervals[name]
-            return f"{getattr(self, name):.2f} [{interval.low:.1f}, {interval.high:.1f}]"
+    @classmethod
+    def from_dict(cls, found: dict[str, Any]) -> NewsScores:
+        def read(value: Any) -> Any:
+            return Measured.from_dict(value) if isinstance(value, dict) else tuple(value) if value is not None else None
 
+        return cls(**{name: read(value) for name, value in found.items()})
+
+    def render(self) -> str:
+        ranked = f", + rank {self.infill_rank}" if self.infill_rank else ""
         return (
-            f"Locate {share('locate')} (chance 20)   Infill BLEU {self.infill:.2f}   "
-            f"Delete {share('delete')}, + rank {share('delete_rank')} (chance 33.33)"
+            f"Locate {self.locate} (chance 20)   Infill BLEU {self.infill}{ranked}   "
+            f"Delete {self.delete}, + rank {self.delete_rank} (chance 33.33)"
         )
 
 
-def evaluate_news(editor: Editor, tasks: NewsTasks, *, progress: bool = True) -> NewsScores:
-    located = np.array([right for some in _some(tasks.locate, "Locate", progress) for right in _locate(editor, some)])
-    infilled = [text for some in _some(tasks.infill, "Infill", progress) for text in _infill(editor, some)]
-    deleted = np.array([right for some in _some(tasks.delete, "Delete", progress) for right in _delete(editor, some)])
+def evaluate_news(rules: Rules, tasks: NewsTasks, *, progress: bool = True) -> NewsScores:
+    located = np.array([right for some in _some(tasks.locate, "Locate", progress) for right in _locate(rules, some)])
+    filled = [texts for some in _some(tasks.infill, "Infill", progress) for texts in _infill(rules, some)]
+    deleted = np.array([right for some in _some(tasks.delete, "Delete", progress) for right in _delete(rules, some)])
     answers = [task.answer for task in tasks.infill]
-    shares = {"locate": located, "delete": deleted[:, 0], "delete_rank": deleted[:, 1]}
-    intervals = {name: _interval_of_share(right) for name, right in shares.items()}
-    means = {name: 100 * float(right.mean()) for name, right in shares.items()}
-    bleu = BLEU(force=True).corpus_score(infilled, [answers]).score
-    return NewsScores(infill=bleu, intervals=intervals, infilled=tuple(infilled), **means)
+    plain, ranked = [texts[0] for texts in filled], [texts[1] for texts in filled if texts[1] is not None]
+    return NewsScores(
+        locate=measured_share(located),
+        infill=_measured_bleu(plain, answers),
+        delete=measured_share(deleted[:, 0]),
+        infill_rank=_measured_bleu(ranked, answers) if ranked else None,
+        delete_rank=measured_share(deleted[:, 1]),
+        infilled=tuple(plain),
+        infilled_rank=tuple(ranked),
+    )
 
 
 def _some(tasks: Sequence[Task], name: str, progress: bool) -> Iterator[Sequence[Task]]:
@@ -67,47 +91,92 @@ def _some(tasks: Sequence[Task], name: str, progress: bool) -> Iterator[Sequence
         yield tasks[first : first + TASKS_AT_ONCE]
 
 
-def _locate(editor: Editor, tasks: Sequence[LocateTask]) -> list[bool]:
-    """Whether argmin q̂(END), over the gaps on offer, is the right one."""
+def _locate(rules: Rules, tasks: Sequence[LocateTask]) -> list[bool]:
     asked = []
     for task in tasks:
-        encoded = editor.codec.encode(" ".join(task.words))
-        for gap in task.gaps:
-            at = encoded.slot_at(len(" ".join(task.words[:gap])) + 1)
-            asked.append(Insertion(Context.around(encoded.ids, at, at), ()))
-    logprobs = np.array([scored.logprob for scored in editor.engine.score(asked)]).reshape(len(tasks), -1)
-    return [bool(choice == task.answer) for choice, task in zip(logprobs.argmin(axis=1), tasks, strict=True)]
+        encoded = rules.codec.encode(" ".join(task.words))
+        asked.append((encoded.ids, [encoded.slot_at(len(" ".join(task.words[:gap])) + 1) for gap in task.gaps]))
+    return [_lowest(found) == task.answer for found, task in zip(rules.needs(asked), tasks, strict=True)]
 
 
-def _infill(editor: Editor, tasks: Sequence[InfillTask]) -> list[str]:
-    """What greedy decoding puts in, as text."""
-    encoded = [editor.codec.encode(f"{task.left} {task.right}") for task in tasks]
+def _infill(rules: Rules, tasks: Sequence[InfillTask]) -> list[tuple[str, str | None]]:
+    """What is put in, as text; and what "+ rank" puts in."""
+    codec = rules.codec
+    encoded = [codec.encode(f"{task.left} {task.right}") for task in tasks]
     slots = [text.slot_at(len(task.left) + 1) for text, task in zip(encoded, tasks, strict=True)]
-    contexts = [Context.around(text.ids, slot, slot) for text, slot in zip(encoded, slots, strict=True)]
-    found = editor.engine.decode(contexts, Decoding(max_length=MAX_INFILL_TOKENS))
-    inserted = []
-    for text, slot, (filling,) in zip(encoded, slots, found, strict=True):
-        applied = editor.codec.apply(text, [(slot, slot, filling.ids)])
-        start, end = applied.changes[0].inserted
-        inserted.append(applied.text[start:end].strip())
-    return inserted
-
-
-def _delete(editor: Editor, tasks: Sequence[DeleteTask]) -> list[tuple[bool, bool]]:
-    """Whether the perplexity ratio, and (+ rank) the perplexity of the rest, find the right sentence."""
-    plans, answers = [], []
-    for task in tasks:
-        encoded = editor.codec.encode(" ".join(task.sentences))
-        chars = np.cumsum([0, *(len(sentence) + 1 for sentence in task.sentences)])
-        spans = list(pairwise(encoded.slot_at(int(char)) for char in chars))[1:-1]
-        plans.append(omissions(encoded.ids, spans, rank=True))
-        answers.append(spans[task.answer - 1])
+    blanks = [
+        Blank(Context.around(text.ids, slot, slot), len(codec.encode(task.answer).ids))
+        for text, slot, task in zip(encoded, slots, tasks, strict=True)
+    ]
     found = []
-    for judged, right in zip(answer(editor.engine, plans), answers, strict=True):
-        by_ratio = max(judged, key=lambda omission: omission.perplexity_ratio)
-        found.append((by_ratio.span == right, judged[0].span == right))
+    for text, slot, filled in zip(encoded, slots, rules.fill(blanks), strict=True):
+
+        def written(ids: Ids, text: Any = text, slot: int = slot) -> str:
+            applied = codec.apply(text, [(slot, slot, ids)])
+            start, end = applied.changes[0].inserted
+            return applied.text[start:end].strip()
+
+        found.append((written(filled.plain), None if filled.ranked is None else written(filled.ranked)))
     return found
 
 
-def _interval_of_share(right: NDArray[np.bool_]) -> Interval:
-    return middle_95_percent(100 * resampling_weights(len(right)) @ right / len(right))
+def _delete(rules: Rules, tasks: Sequence[DeleteTask]) -> list[tuple[bool, bool]]:
+    """Whether the perplexity ratio, and (+ rank) the perplexity of the rest, find the right sentence."""
+    asked = []
+    for task in tasks:
+        encoded = rules.codec.encode(" ".join(task.sentences))
+        chars = np.cumsum([0, *(len(sentence) + 1 for sentence in task.sentences)])
+        asked.append((encoded.ids, list(pairwise(encoded.slot_at(int(char)) for char in chars))[1:-1]))
+    found = []
+    for misfits, task in zip(rules.misfits(asked), tasks, strict=True):
+        by_ratio = _lowest([-np.log(misfit.ratio) for misfit in misfits])
+        by_rest = _lowest([np.log(misfit.perplexity_without) for misfit in misfits])
+        found.append((by_ratio + 1 == task.answer, by_rest + 1 == task.answer))
+    return found
+
+
+def _lowest(values: Sequence[float]) -> int:
+    """The index of the lowest value; of values that are equal to `DECIMALS`, the first."""
+    return int(np.round(values, DECIMALS).argmin())
+
+
+def measured_share(right: NDArray[np.bool_]) -> Measured:
+    samples = 100 * resampling_weights(len(right)) @ right / len(right)
+    return Measured(100 * float(right.mean()), middle_95_percent(samples))
+
+
+def _measured_bleu(outputs: Sequence[str], answers: Sequence[str]) -> Measured:
+    statistics = sentence_statistics(outputs, answers, TOKENIZE)
+    samples = bleu_of_statistics(resampling_weights(len(outputs)) @ statistics)
+    return Measured(corpus_bleu(outputs, answers, TOKENIZE).score, middle_95_percent(samples))
+
+
+# --- What needs no model ---------------------------------------------------------------------------------------
+
+
+def random_choices(tasks: NewsTasks, seed: int = 0) -> tuple[Measured, Measured]:
+    """Locate and Delete by throwing dice."""
+    random = Random(seed)
+    located = [random.randrange(len(task.gaps)) == task.answer for task in tasks.locate]
+    deleted = [random.randrange(1, len(task.sentences) - 1) == task.answer for task in tasks.delete]
+    return measured_share(np.array(located)), measured_share(np.array(deleted))
+
+
+def heuristics(tasks: NewsTasks) -> dict[str, float]:
+    """How often, in points above chance, rules are right that know nothing of language: all should be near 0."""
+
+    def of_locate(choose: Any) -> float:
+        return 100 * float(np.mean([choose(task) == task.answer for task in tasks.locate])) - 100 / 5
+
+    def of_delete(choose: Any) -> float:
+        return 100 * float(np.mean([choose(task) == task.answer for task in tasks.delete])) - 100 / 3
+
+    def by_length(task: DeleteTask) -> list[int]:
+        return sorted((1, 2, 3), key=lambda i: len(task.sentences[i].split()))
+
+    return {
+        **{f"Locate, gap {i + 1}": of_locate(lambda task, i=i: i) for i in range(5)},
+        **{f"Delete, sentence {i + 1}": of_delete(lambda task, i=i: i) for i in (1, 2, 3)},
+        "Delete, the longest sentence": of_delete(lambda task: by_length(task)[-1]),
+        "Delete, the shortest sentence": of_delete(lambda task: by_length(task)[0]),
+    }

@@ -7,9 +7,7 @@ The same articles and seed give the same tasks, which are kept as JSONL for othe
 
 from __future__ import annotations
 
-import gzip
 import json
-import lzma
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from xl_editor.files import write_whole
+from xl_editor.training import corpus
 
 LEAST_WORDS = 6
 N_POSITIONS = 5  # that Locate offers
@@ -84,12 +83,13 @@ def open_tasks(data: Path, work_dir: Path, n_tasks: int = N_TASKS, seed: int = 0
     """The task sets of a data set, made now or taken from `work_dir`."""
     directory = work_dir / f"news-tasks-{n_tasks}-seed{seed}"
     if not (directory / "delete.jsonl").exists():  # it is written last
-        train, test = (_packed_or_not(data, part) for part in ("train", "test"))
+        train, test = (packed_or_not(data, part) for part in ("train", "test"))
         make_tasks(list(read_articles(test)), n_tasks, seed, long_sentences(read_articles(train))).save(directory)
     return NewsTasks.load(directory)
 
 
-def _packed_or_not(directory: Path, part: str) -> Path:
+def packed_or_not(directory: Path, part: str) -> Path:
+    """The file of a part of the data: train, valid or test."""
     for suffix in (".jsonl.xz", ".jsonl.gz", ".jsonl"):
         if (directory / f"{part}{suffix}").is_file():
             return directory / f"{part}{suffix}"
@@ -98,10 +98,7 @@ def _packed_or_not(directory: Path, part: str) -> Path:
 
 def read_articles(path: Path) -> Iterator[list[str]]:
     """The sentences of each article of a JSONL file, packed or not."""
-    opener: Any = {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, open)
-    with opener(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            yield json.loads(line)["sents"]
+    return (article.sentences for article in corpus.read_articles(corpus.Source(path)))
 
 
 def long_sentences(articles: Iterator[Article]) -> set[str]:

@@ -1,4 +1,4 @@
-"""The published figures of style transfer, to stand beside ours."""
+"""The published figures, to stand beside ours."""
 
 from dataclasses import dataclass
 
@@ -81,3 +81,19 @@ def paper_order(system_name: str) -> tuple[int, str]:
     """A sort key: the paper's systems in its order, then all others by name."""
     names = list(PAPER_NAMES)
     return (names.index(system_name) if system_name in names else len(names), system_name)
+
+
+# Locate, Infill and Delete on CNN articles; what was fine-tuned is XLNet-base.
+PUBLISHED_NEWS: dict[str, tuple[float | None, float | None, float | None]] = {
+    "Random": (20.00, None, 33.33),
+    "Transformer": (40.82, 1.45, 53.94),
+    "Transformer + rank": (None, None, 39.70),
+    "XLNet L2R": (42.78, 0.49, 46.04),
+    "XLNet L2R + rank": (None, 1.57, 56.22),
+    "XL-Editor": (50.48, 1.57, 51.64),
+    "XL-Editor + rank": (None, None, 57.44),
+    "XLNet fine-tuned as L2R": (47.56, 1.29, 54.10),
+    "XLNet fine-tuned as L2R + rank": (None, 4.11, 67.44),
+    "XLNet fine-tuned as XL-Editor": (56.32, 4.37, 68.08),
+    "XLNet fine-tuned as XL-Editor + rank": (None, None, 65.76),
+}

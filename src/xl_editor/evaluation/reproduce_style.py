@@ -5,8 +5,6 @@ The reporting classifiers only report: an edit is steered by the editor's own mo
 
 from __future__ import annotations
 
-import hashlib
-import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -14,12 +12,12 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from random import Random
+from typing import Any
 
-from xl_editor import __version__
 from xl_editor.editor import Editor
 from xl_editor.edits import Trace
-from xl_editor.files import write_whole
 
+from .kept import kept
 from .prefix import with_prefix
 from .style import Judges, StyleScores, evaluate_systems, open_prefix_classifier
 from .style_data import StyleData, SystemOutputs
@@ -57,25 +55,19 @@ def post_edit(
     edited = {}
     for direction, to in STYLE_OF.items():
         texts = getattr(system, direction)
-        path = work_dir / "edited" / f"{_fingerprint(editor, texts, to, preset)}.json"
-        if not path.exists():
+
+        def edit(texts: Sequence[str] = texts, to: str = to) -> list[dict[str, Any]]:
             traces = editor.transfer_all(texts, to, preset=preset, progress=progress)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, json.dumps([asdict(EditedText.of(trace)) for trace in traces]))
-        edited[direction] = tuple(EditedText(**found) for found in json.loads(path.read_text(encoding="utf-8")))
+            return [asdict(EditedText.of(trace)) for trace in traces]
+
+        settings = {**editor.model.config.editor}
+        settings["presets"] = settings.get("presets", {}).get(preset)
+        question = [texts, to, preset, settings]
+        found = kept(work_dir / "edited", question, editor.model.state_dict().values(), edit)
+        edited[direction] = tuple(EditedText(**text) for text in found)
     lines = {direction: tuple(found.text for found in texts) for direction, texts in edited.items()}
     outputs = SystemOutputs(name, lines["neg2pos"], lines["pos2neg"], edited_from=system)
     return PostEdited(outputs, (*edited["neg2pos"], *edited["pos2neg"]))
-
-
-def _fingerprint(editor: Editor, texts: Sequence[str], to: str, preset: str) -> str:
-    """The same for the same texts, edited with the same weights, settings and version."""
-    settings = dict(editor.model.config.editor)
-    settings["presets"] = settings.get("presets", {}).get(preset)
-    digest = hashlib.sha256(json.dumps([__version__, texts, to, preset, settings]).encode())
-    for tensor in editor.model.state_dict().values():
-        digest.update(tensor.numpy().tobytes())
-    return digest.hexdigest()[:16]
 
 
 def operations_used(texts: Sequence[EditedText]) -> dict[str, int]:

@@ -1,7 +1,6 @@
 """The table of style-transfer results, as Markdown and as JSON, published figures beside ours."""
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,13 @@ from .bleu import Interval, PairedDifference
 from .published import PAPER_NAMES, SOURCE, PublishedScores, published_scores
 from .style import Judges, StyleScores
 from .style_data import StyleData
+from .tables import table_header, table_row, write_results
 
-HEADER = (
-    "| system | Acc | BLEU | G | perplexity | × input | published Acc / BLEU / G |\n"
-    "| --- | --- | --- | --- | --- | --- | --- |"
+HEADER = table_header("system", "Acc", "BLEU", "G", "perplexity", "× input", "published Acc / BLEU / G")
+COMPARISON_HEADER = table_header(
+    "edited", "Acc", "BLEU", "G", "× perplexity", "changed texts", "× perplexity of these", "start insertions"
 )
-COMPARISON_HEADER = (
-    "| edited | Acc | BLEU | G | × perplexity | changed texts | × perplexity of these | start insertions |\n"
-    "| --- | --- | --- | --- | --- | --- | --- | --- |"
-)
-OPERATIONS_HEADER = (
-    "| edited | insertions | replacements | deletions | texts changed |\n| --- | --- | --- | --- | --- |"
-)
+OPERATIONS_HEADER = table_header("edited", "insertions", "replacements", "deletions", "texts changed")
 
 Operations = Mapping[str, Mapping[str, int]]  # of each edited row: how often each operation was used
 
@@ -35,7 +29,7 @@ def markdown_table(rows: Sequence[StyleScores], data: StyleData, judges: Judges,
         lines += [COMPARISON_HEADER, *(_comparison_row(row) for row in edited)]
     if used:
         lines += ["", OPERATIONS_HEADER]
-        lines += [f"| {' | '.join(map(str, [name, *counts.values()]))} |" for name, counts in used.items()]
+        lines += [table_row([name, *counts.values()]) for name, counts in used.items()]
     return "\n".join([*lines, "", *_notes(rows, data, judges), ""])
 
 
@@ -60,10 +54,8 @@ def write_table(
     rows: Sequence[StyleScores], data: StyleData, judges: Judges, directory: Path, used: Operations | None = None
 ) -> None:
     """Writes `style-DATA.md` and `style-DATA.json`."""
-    directory.mkdir(parents=True, exist_ok=True)
     markdown, as_json = markdown_table(rows, data, judges, used), json_table(rows, data, judges, used)
-    (directory / f"style-{data.name}.md").write_text(markdown, encoding="utf-8")
-    (directory / f"style-{data.name}.json").write_text(json.dumps(as_json, indent=1) + "\n", encoding="utf-8")
+    write_results(directory, f"style-{data.name}", markdown, as_json)
 
 
 def mean_acc_difference(rows: Sequence[StyleScores], data_name: str) -> float | None:
@@ -90,7 +82,7 @@ def _row(row: StyleScores, data_name: str) -> str:
         f"{row.ppl_ratio:.2f}",
         f"{published.acc:.1f} / {published.bleu:.2f} / {published.g:.1f}" if published else "–",
     ]
-    return f"| {' | '.join(cells)} |"
+    return table_row(cells)
 
 
 def _comparison_row(row: StyleScores) -> str:
@@ -106,7 +98,7 @@ def _comparison_row(row: StyleScores) -> str:
         f"{comparison.ppl_ratio_of_changed:.2f}",
         f"{comparison.share_inserted_at_start:.1%}",
     ]
-    return f"| {' | '.join(cells)} |"
+    return table_row(cells)
 
 
 def _notes(rows: Sequence[StyleScores], data: StyleData, judges: Judges) -> list[str]:

@@ -27,7 +27,12 @@ from xl_editor.server.metrics import Metrics
 from xl_editor.server.worker import BusyError, StoppingError, Worker
 
 PAGE = Path(__file__).parent / "page"
-LIMITS = {"characters": schema.MAX_CHARACTERS, "texts": schema.MAX_TEXTS, "steps": schema.MAX_STEPS}
+LIMITS = {
+    "characters": schema.MAX_CHARACTERS,
+    "transferred_characters": schema.MAX_TRANSFERRED,
+    "texts": schema.MAX_TEXTS,
+    "steps": schema.MAX_STEPS,
+}
 MAX_WAITING = 128  # texts
 
 Result = TypeVar("Result")

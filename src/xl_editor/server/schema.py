@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_v
 from xl_editor.editor import Call
 from xl_editor.edits import Deletion, Edit, Filling, Score, Slot, Trace
 
-# The time of `locate` and `delete` grows with the cube of the length: this many characters take seconds.
-MAX_CHARACTERS = 600
+MAX_CHARACTERS = 3000  # so many take `locate` and `delete` seconds, and ten times as many ten times as long
+MAX_TRANSFERRED = 600  # characters; the time of Algorithm 1 grows with the cube of the length
 MAX_TEXTS = 64
 MAX_TOP = 200
 MAX_WIDTH = 20  # of a beam, and of the list of answers that comes from it
@@ -19,6 +19,8 @@ MAX_SEED = 2**63 - 1
 
 ShortText = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 Texts = ShortText | Annotated[list[ShortText], Field(min_length=1, max_length=MAX_TEXTS)]
+ShorterText = Annotated[str, Field(max_length=MAX_TRANSFERRED)]
+ShorterTexts = ShorterText | Annotated[list[ShorterText], Field(min_length=1, max_length=MAX_TEXTS)]
 Offset = Annotated[StrictInt, Field(ge=0, le=MAX_CHARACTERS)]
 # JSON has lists only: a pair of offsets comes as one.
 Span = Annotated[tuple[Offset, Offset], Field(strict=False)] | Annotated[StrictStr, Field(max_length=MAX_CHARACTERS)]
@@ -121,7 +123,7 @@ class ClassifyRequest(Request):
 class TransferRequest(Request):
     operation = "transfer"
 
-    text: Texts
+    text: ShorterTexts
     to: Style
     source: Style | None = None
     preset: Literal["default", "paper"] = "default"

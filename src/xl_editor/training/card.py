@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from xl_editor.files import write_whole
 from xl_editor.training.corpus import Counts
 from xl_editor.training.recipe import Recipe
 from xl_editor.training.trainer import LOG_FILE, read_log
 
 CURVE_FILE = "learning-curve.png"
 CARD_FILE = "README.md"
+SUMMARY_FILE = "summary.json"
 
 
 def write_card(recipe: Recipe, output: Path, counts: Counts, n_steps: int) -> None:
@@ -23,21 +26,37 @@ def write_card(recipe: Recipe, output: Path, counts: Counts, n_steps: int) -> No
     (output / CARD_FILE).write_text(_card(recipe, counts, n_steps, best, output.name), encoding="utf-8")
 
 
+def write_summary(output: Path, counts: Counts, n_steps: int, steps_per_pass: int) -> None:
+    """Write how much a finished run has seen, for programs; its last file."""
+    passes = n_steps / steps_per_pass
+    summary = {"steps": n_steps, "passes": passes, "tokens": round(passes * counts.n_tokens)}
+    write_whole(output / SUMMARY_FILE, json.dumps(summary) + "\n")
+
+
 def signature(recipe: Recipe) -> str:
     """A short name for exactly this recipe."""
     return hashlib.sha256(json.dumps(recipe.to_dict(), sort_keys=True).encode()).hexdigest()[:12]
 
 
 def plot_curve(log: list[dict[str, float]], path: Path) -> None:
+    names = {"training": "loss", "development": "eval_loss"}
+    plot_losses({label: losses(log, name) for label, name in names.items()}, "step", path)
+
+
+def losses(log: list[dict[str, float]], name: str) -> list[tuple[float, float]]:
+    """The steps that a loss was logged at, with its values."""
+    return [(entry["step"], entry[name]) for entry in log if name in entry]
+
+
+def plot_losses(curves: Mapping[str, Sequence[tuple[float, float]]], over: str, path: Path) -> None:
     from matplotlib.figure import Figure  # takes a second to import
 
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
-    for name, label in (("loss", "training"), ("eval_loss", "development")):
-        points = [(entry["step"], entry[name]) for entry in log if name in entry]
+    for label, points in curves.items():
         if points:
             axes.plot(*zip(*points, strict=True), label=label, linewidth=1.5)
-    axes.set(xlabel="step", ylabel="loss a target (nats)")
+    axes.set(xlabel=over, ylabel="loss a target (nats)")
     axes.grid(alpha=0.3)
     axes.legend()
     figure.savefig(path, dpi=120, metadata={"Software": None})

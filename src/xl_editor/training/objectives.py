@@ -92,12 +92,16 @@ class InsertionObjective(nn.Module):
         return {"loss": loss / n_targets, **output}
 
     def _insertion_loss(self, labels: Tensor, batch: Batch) -> Tensor:
+        real = labels != IGNORED
+        return summed_cross_entropy(self.predicted_states(batch)[real], self.model.lm_loss, labels[real])
+
+    def predicted_states(self, batch: Batch) -> Tensor:
+        """The final states of a batch's predicted rows. *Shape:* (B, Q, d_model)."""
         content = Places(batch["position"], batch["slot"], batch["offset"])
         queries = Places(batch["query_position"], batch["query_slot"], batch["query_offset"])
         relation = self.context.with_segments(relate(content, queries, plain=self.plain), batch["ids"])
-        states, _ = self.model.advance(batch["ids"], relation, n_read=labels.shape[1])
-        real = labels != IGNORED
-        return summed_cross_entropy(states[real], self.model.lm_loss, labels[real])
+        states, _ = self.model.advance(batch["ids"], relation, n_read=len(queries))
+        return states
 
     def save(self, directory: Path) -> None:
         self.model.save_pretrained(directory)

@@ -2,6 +2,7 @@
 
 OUTPUT/    config.json  model.safetensors  tokenizer.json    the best model so far, usable at any moment
 README.md  learning-curve.png  recipe.yaml        what it is and how it was made
+summary.json                                      how much it has seen; there when the run is over
 log.jsonl  run.json  checkpoints/                 what resuming needs
 """
 
@@ -25,7 +26,7 @@ from transformers import MarianConfig, MarianMTModel, TrainingArguments, set_see
 from xl_editor.context import ContextFormat
 from xl_editor.files import write_whole
 from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE, XLEditorConfig, XLEditorModel, find_directory, load_config
-from xl_editor.training.card import write_card
+from xl_editor.training.card import write_card, write_summary
 from xl_editor.training.corpus import Corpus, find_styles, load_corpus, load_tokenizer
 from xl_editor.training.objectives import InsertionObjective, Seq2SeqObjective
 from xl_editor.training.recipe import Recipe, RecipeError
@@ -45,6 +46,7 @@ RECIPE_FILE = "recipe.yaml"
 DEVELOPMENT_SEQUENCES = 4000  # looked at during training; enough for two digits of loss
 LOG_EVERY_STEPS = 50
 TIMED_STEPS = 12  # of the calibration for `minutes`
+LONGEST_POSITION = 2048  # of the Transformer's sinusoids: not learnt, so longer texts than the training's can be read
 
 
 class RunError(ValueError):
@@ -113,6 +115,7 @@ def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Consol
         return False
     if trainer.is_world_process_zero():
         write_card(recipe, output, corpus.counts, trainer.state.global_step)
+        write_summary(output, corpus.counts, trainer.state.global_step, stream.plan(0).batches.n_steps)
     return True
 
 
@@ -198,9 +201,15 @@ def make_objective(
         style_optional=recipe.sampling.style_dropout > 0 or not style_names,
         xlnet=xlnet,
     )
+    editor = {
+        "context": context.to_dict(),
+        "text": recipe.text.to_dict(),
+        "objective": recipe.objective,
+        "unit": recipe.sampling.unit,
+    }
     if recipe.objective == "seq2seq":
-        return Seq2SeqObjective(new_transformer(recipe, tokenizer, ids), context, ids.end)
-    model = new_model(recipe, tokenizer, ids, context)
+        return Seq2SeqObjective(new_transformer(recipe, tokenizer, ids, editor), context, ids.end)
+    model = new_model(recipe, tokenizer, ids, editor)
     weight = recipe.classifier.weight if recipe.classifier else 0.0
     return InsertionObjective(model, context, plain=recipe.objective == "l2r", classifier_weight=weight)
 
@@ -211,13 +220,7 @@ def is_foreign(name: str) -> bool:
     return bool(ContextFormat.from_config(editor).xlnet) if "context" in editor else True
 
 
-def new_model(recipe: Recipe, tokenizer: Tokenizer, ids: SpecialIds, context: ContextFormat) -> XLEditorModel:
-    editor = {
-        "context": context.to_dict(),
-        "text": recipe.text.to_dict(),
-        "objective": recipe.objective,
-        "unit": recipe.sampling.unit,
-    }
+def new_model(recipe: Recipe, tokenizer: Tokenizer, ids: SpecialIds, editor: dict[str, Any]) -> XLEditorModel:
     n_labels = len(ids.styles) if recipe.classifier else 0
     if recipe.model.init is None:
         config = XLEditorConfig(
@@ -248,7 +251,7 @@ def new_model(recipe: Recipe, tokenizer: Tokenizer, ids: SpecialIds, context: Co
     return model
 
 
-def new_transformer(recipe: Recipe, tokenizer: Tokenizer, ids: SpecialIds) -> MarianMTModel:
+def new_transformer(recipe: Recipe, tokenizer: Tokenizer, ids: SpecialIds, editor: dict[str, Any]) -> MarianMTModel:
     """Vaswani et al.'s architecture (sinusoidal, post-norm) at the recipe's size, as Marian has it."""
     m = recipe.model
     dropout = 0.1 if m.dropout is None else m.dropout
@@ -265,7 +268,7 @@ def new_transformer(recipe: Recipe, tokenizer: Tokenizer, ids: SpecialIds) -> Ma
         dropout=dropout,
         attention_dropout=dropout,
         activation_dropout=dropout,
-        max_position_embeddings=recipe.data.max_tokens + 8,
+        max_position_embeddings=LONGEST_POSITION,
         scale_embedding=True,
         tie_word_embeddings=True,
         pad_token_id=ids.pad,
@@ -274,6 +277,7 @@ def new_transformer(recipe: Recipe, tokenizer: Tokenizer, ids: SpecialIds) -> Ma
         forced_eos_token_id=None,
         decoder_start_token_id=ids.sep,
     )
+    config.editor = editor  # which config.json keeps, too
     return MarianMTModel(config)
 
 

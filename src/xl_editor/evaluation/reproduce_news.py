@@ -1,0 +1,203 @@
+"""The paper's first table of results, rebuilt: every model trained on the same articles for as long, and evaluated.
+
+WORK/news-tasks-…/       the task sets
+WORK/news-runs/          a directory for each run, named by its recipe: what is finished is used again, the rest goes on
+WORK/news-scores/        what each model answered, by its weights
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from xl_editor.training.card import SUMMARY_FILE, losses, plot_losses, signature
+from xl_editor.training.corpus import Source
+from xl_editor.training.recipe import DataRecipe, ModelRecipe, OptimRecipe, Recipe, SamplingRecipe, VocabularyRecipe
+from xl_editor.training.run import RUN_FILE, train
+from xl_editor.training.trainer import CHECKPOINTS, LOG_FILE, read_log
+
+from .kept import kept
+from .news import NewsScores, evaluate_news
+from .news_table import NewsRow, sampled_infills, write_news_table
+from .news_tasks import N_TASKS, NewsTasks, open_tasks, packed_or_not
+from .rules import open_rules
+
+MINUTES = 60.0
+LEARNING_RATES = (5e-4, 1e-3, 2e-3)
+FINE_TUNING_RATES = (1e-5, 3e-5, 1e-4)
+SEARCH_SHARE = 1 / 15  # of the minutes, for each learning rate that is tried
+ABLATION_SHARE = 1 / 3
+SEVERAL_SLOTS = 3
+
+
+class InterruptedRunError(Exception):
+    """A run was told to stop; its checkpoint is saved."""
+
+
+@dataclass(frozen=True)
+class TrainedRow:
+    """A row before it is evaluated: a model and how it was trained."""
+
+    name: str
+    recipe: Recipe
+    directory: Path
+
+
+def paper_recipe(data: Path) -> Recipe:
+    """The paper's XL-Editor on news, as `recipes/news-paper.yaml` has it."""
+    return Recipe(
+        objective="xl-editor",
+        data=DataRecipe(
+            train=(Source(Path(packed_or_not(data, "train").name)),),
+            dev=(Source(Path(packed_or_not(data, "valid").name)),),
+            dir=data,
+            window=3,
+        ),
+        vocabulary=VocabularyRecipe(kind="bpe", size=8000),
+        model=ModelRecipe(dropout=0.0),
+        optim=OptimRecipe(
+            learning_rate=1e-3, tokens_per_step=8000, tokens_per_batch=4000, minutes=MINUTES, eval_every=500
+        ),
+    )
+
+
+def reproduce_news(
+    recipe: Recipe,
+    tasks: NewsTasks,
+    work: Path,
+    output: Path,
+    *,
+    minutes: float = MINUTES,
+    init: str | None = None,
+    console: Console | None = None,
+) -> bool:
+    """Train what is not yet trained, evaluate it, and write tables, curves and sampled infills into `output`.
+
+    Args:
+        recipe: the paper's, from which all rows are derived.
+        tasks: what the models are asked.
+        work: where runs and scores are kept.
+        output: a directory.
+        minutes: of each row; its search for a learning rate takes a fifth of that on top.
+        init: a pretrained XLNet, to be fine-tuned for two more rows.
+        console: where progress is told.
+
+    Returns:
+        False if it was interrupted: the same call goes on.
+
+    """
+    runs = Runs(recipe, work / "news-runs", minutes, console or Console(stderr=True, soft_wrap=True))
+    try:
+        main = [runs.row(name, objective) for name, objective in MAIN_ROWS.items()]
+        if init is not None:
+            main += [
+                runs.row(f"XLNet fine-tuned as {name}", objective, init=init)
+                for name, objective in {"L2R": "l2r", "XL-Editor": "xl-editor"}.items()
+            ]
+        with_empty = [runs.row(name, MAIN_ROWS[name], empty_rate=0.1) for name in ("Transformer", "XL-Editor")]
+        ablation = [
+            runs.row(name, "xl-editor", empty_rate=empty_rate, max_slots=max_slots, share=ABLATION_SHARE)
+            for name, (empty_rate, max_slots) in ABLATION.items()
+        ]
+    except InterruptedRunError:
+        return False
+
+    def evaluated(rows: Sequence[TrainedRow]) -> list[NewsRow]:
+        return [_evaluated(row, tasks, work / "news-scores", runs.console) for row in rows]
+
+    groups = {"main": evaluated(main), "empty_rate 0.1": evaluated(with_empty), "ablation": evaluated(ablation)}
+    write_news_table(groups, tasks, output)
+    (output / "news-infills.md").write_text(sampled_infills(groups["main"], tasks), encoding="utf-8")
+    plot_losses({row.name: _curve(row.directory) for row in main}, "passes over the corpus", output / "news.png")
+    return True
+
+
+MAIN_ROWS = {"Transformer": "seq2seq", "XLNet L2R": "l2r", "XL-Editor": "xl-editor"}
+ABLATION = {  # empty_rate, max_slots
+    "empty_rate 0, one slot": (0.0, 1),
+    "empty_rate 0.1, one slot": (0.1, 1),
+    "empty_rate 0.2, one slot": (0.2, 1),
+    "empty_rate 0, up to three slots": (0.0, SEVERAL_SLOTS),
+}
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Trains the rows of the table, each with the learning rate that did best in short runs of its kind."""
+
+    recipe: Recipe
+    directory: Path
+    minutes: float
+    console: Console
+
+    def row(
+        self,
+        name: str,
+        objective: str,
+        *,
+        empty_rate: float = 0.0,
+        max_slots: int = 1,
+        init: str | None = None,
+        share: float = 1.0,
+    ) -> TrainedRow:
+        plain = replace(self.recipe, objective=objective)  # type: ignore[arg-type]  # one of the three
+        if init is not None:
+            plain = replace(plain, model=ModelRecipe(init=init), vocabulary=None)
+        rate = self._best_rate(plain)
+        sampling = SamplingRecipe(empty_rate=empty_rate, max_slots=max_slots)
+        recipe = self._timed(replace(plain, sampling=sampling), rate, self.minutes * share)
+        return TrainedRow(name, recipe, self._trained(name, recipe))
+
+    def _best_rate(self, recipe: Recipe) -> float:
+        """By development loss. It is searched once an objective: rows that only sample other intervals share it."""
+        rates = LEARNING_RATES if recipe.model.init is None else FINE_TUNING_RATES
+        found = {}
+        for rate in rates:
+            short = self._timed(recipe, rate, self.minutes * SEARCH_SHARE)
+            log = read_log(self._trained(f"{recipe.objective}, learning rate {rate:g}", short) / LOG_FILE)
+            found[rate] = min(loss for _, loss in losses(log, "eval_loss"))
+        return min(found, key=lambda rate: found[rate])
+
+    def _timed(self, recipe: Recipe, learning_rate: float, minutes: float) -> Recipe:
+        return replace(recipe, optim=replace(recipe.optim, learning_rate=learning_rate, minutes=minutes))
+
+    def _trained(self, name: str, recipe: Recipe) -> Path:
+        output = self.directory / f"{recipe.objective}-{signature(recipe)}"
+        if not (output / SUMMARY_FILE).exists():
+            self.console.print(f"{name}: training into {output}", highlight=False)
+            if not train(recipe, output, resume=(output / RUN_FILE).exists(), console=self.console):
+                raise InterruptedRunError
+        shutil.rmtree(output / CHECKPOINTS, ignore_errors=True)  # a finished run is not resumed
+        return output
+
+
+def _evaluated(row: TrainedRow, tasks: NewsTasks, kept_in: Path, console: Console) -> NewsRow:
+    rules = open_rules(row.directory)
+
+    def evaluate() -> dict[str, object]:
+        console.print(f"{row.name}: evaluating", highlight=False)
+        return evaluate_news(rules, tasks, progress=console.is_terminal).to_dict()
+
+    scores = kept(kept_in, [row.recipe.objective, asdict(tasks)], rules.weights, evaluate)
+    seen = json.loads((row.directory / SUMMARY_FILE).read_text(encoding="utf-8"))
+    rate = row.recipe.optim.learning_rate
+    return NewsRow(row.name, NewsScores.from_dict(scores), seen["tokens"], seen["passes"], rate)
+
+
+def _curve(directory: Path) -> list[tuple[float, float]]:
+    """Development loss over passes."""
+    seen = json.loads((directory / SUMMARY_FILE).read_text(encoding="utf-8"))
+    points = losses(read_log(directory / LOG_FILE), "eval_loss")
+    return [(step * seen["passes"] / seen["steps"], loss) for step, loss in points]
+
+
+def reproduce(
+    data: Path, work: Path, output: Path, minutes: float = MINUTES, init: str | None = None, n_tasks: int = N_TASKS
+) -> bool:
+    """`reproduce_news` for a data directory."""
+    return reproduce_news(paper_recipe(data), open_tasks(data, work, n_tasks), work, output, minutes=minutes, init=init)

@@ -1,0 +1,180 @@
+"""How each model of the paper's first table decides: where something is missing, what goes there, what does not belong.
+
+`EndRules` are for the models that estimate q(y | left ↓ right), with END: XL-Editor and the Transformer. `PairRules`
+are what the paper makes do with for XLNet L2R, which can only be asked for an insertion of a given length. Both
+answer in token ids; `open_rules` finds out which a model directory wants.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from xl_editor.baselines.l2r import LeftToRight
+from xl_editor.baselines.seq2seq import Seq2Seq
+from xl_editor.context import ContextFormat
+from xl_editor.editor import TOKENIZER_FILE, Editor, find_model
+from xl_editor.engine import Context, Decoding, Ids, Insertion, Scored
+from xl_editor.model import CONFIG_FILE, XLEditorModel
+from xl_editor.operations import Span
+from xl_editor.text import Codec, TextFormat
+
+MAX_INFILL_TOKENS = 48  # of greedy decoding
+LEAST_LENGTHS = 10  # that L2R tries
+
+Score = Callable[[list[Insertion]], list[Scored]]
+NOWHERE = Context(((), ()))  # a whole text is what is inserted here
+
+
+@dataclass(frozen=True)
+class Blank:
+    context: Context
+    n_truth: int  # tokens of what was there: bounds the lengths that L2R tries, and nothing else
+
+
+@dataclass(frozen=True)
+class Filled:
+    plain: Ids
+    ranked: Ids | None = None  # "+ rank": chosen by the perplexity of the whole text, if the model has a choice
+
+
+@dataclass(frozen=True)
+class Misfit:
+    ratio: float  # of perplexities: high where a span does not belong
+    perplexity_without: float  # "+ rank": of the whole text without it
+
+
+class Rules(Protocol):
+    codec: Codec
+    weights: Iterable[torch.Tensor]
+
+    def needs(self, texts: Sequence[tuple[Ids, Sequence[int]]]) -> list[list[float]]:
+        """For each text and each of its gaps a number, the lowest where something is missing."""
+
+    def fill(self, blanks: Sequence[Blank]) -> list[Filled]: ...
+
+    def misfits(self, texts: Sequence[tuple[Ids, Sequence[Span]]]) -> list[list[Misfit]]: ...
+
+
+class EndRules:
+    """argmin q̂(END); greedy decoding; PPL(q(x_i:j)) / PPL(q̂(END))."""
+
+    def __init__(
+        self,
+        codec: Codec,
+        score: Score,
+        decode: Callable[[list[Context]], list[Ids]],
+        weights: Iterable[torch.Tensor] = (),
+    ) -> None:
+        self.codec = codec
+        self.weights = weights
+        self._score = score
+        self._decode = decode
+
+    def needs(self, texts: Sequence[tuple[Ids, Sequence[int]]]) -> list[list[float]]:
+        asked = [[Insertion(Context.around(ids, gap, gap), ()) for gap in gaps] for ids, gaps in texts]
+        return [[scored.logprob for scored in of_text] for of_text in _answered(self._score, asked)]
+
+    def fill(self, blanks: Sequence[Blank]) -> list[Filled]:
+        return [Filled(ids) for ids in self._decode([blank.context for blank in blanks])]
+
+    def misfits(self, texts: Sequence[tuple[Ids, Sequence[Span]]]) -> list[list[Misfit]]:
+        def compared(ids: Ids, a: int, b: int) -> tuple[Insertion, Insertion]:
+            return _taken_out(ids, a, b), Insertion(Context.around(ids, a, b), ())
+
+        return _misfits(self._score, texts, compared)
+
+
+class PairRules:
+    """The probability of the tokens beside a gap; every length up to twice the true one; a span with its neighbours."""
+
+    def __init__(self, codec: Codec, model: LeftToRight, weights: Iterable[torch.Tensor] = ()) -> None:
+        self.codec = codec
+        self.weights = weights
+        self.model = model
+
+    def needs(self, texts: Sequence[tuple[Ids, Sequence[int]]]) -> list[list[float]]:
+        asked = [[_taken_out(ids, gap - 1, gap + 1) for gap in gaps] for ids, gaps in texts]
+        return [[scored.logprob for scored in of_text] for of_text in _answered(self.model.score, asked)]
+
+    def fill(self, blanks: Sequence[Blank]) -> list[Filled]:
+        lengths = [range(1, max(LEAST_LENGTHS, 2 * blank.n_truth) + 1) for blank in blanks]
+        asked = [[(blank.context, n) for n in of_blank] for blank, of_blank in zip(blanks, lengths, strict=True)]
+        tried = _answered(self.model.decode, asked)
+        texts = [
+            [Insertion(NOWHERE, blank.context.parts[0] + y.ids + blank.context.parts[1]) for y in fillings]
+            for blank, fillings in zip(blanks, tried, strict=True)
+        ]
+        found = []
+        for fillings, wholes in zip(tried, _answered(self.model.score, texts), strict=True):
+            plain = min(fillings, key=lambda y: y.perplexity)
+            ranked, _ = min(zip(fillings, wholes, strict=True), key=lambda pair: pair[1].perplexity)
+            found.append(Filled(plain.ids, ranked.ids))
+        return found
+
+    def misfits(self, texts: Sequence[tuple[Ids, Sequence[Span]]]) -> list[list[Misfit]]:
+        def compared(ids: Ids, a: int, b: int) -> tuple[Insertion, Insertion]:
+            return _taken_out(ids, a - 1, b + 1), _taken_out(ids[:a] + ids[b:], a - 1, a + 1)
+
+        return _misfits(self.model.score, texts, compared)
+
+
+def _taken_out(ids: Ids, start: int, end: int) -> Insertion:
+    return Insertion(Context.around(ids, start, end), ids[start:end])
+
+
+def _misfits(
+    score: Score,
+    texts: Sequence[tuple[Ids, Sequence[Span]]],
+    compared: Callable[[Ids, int, int], tuple[Insertion, Insertion]],
+) -> list[list[Misfit]]:
+    """Of each span, the ratio of the perplexities of what is `compared`, and that of the text without it."""
+    asked = [[*compared(ids, a, b), Insertion(NOWHERE, ids[:a] + ids[b:])] for ids, spans in texts for a, b in spans]
+    found = (
+        Misfit(standing.perplexity / instead.perplexity, rest.perplexity)
+        for standing, instead, rest in _answered(score, asked)
+    )
+    return [list(islice(found, len(spans))) for _, spans in texts]
+
+
+def _answered(ask: Callable[[list[Any]], list[Any]], groups: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """Ask all questions together, and give each group its answers."""
+    answers: Iterator[Any] = iter(ask([question for group in groups for question in group]))
+    return [list(islice(answers, len(group))) for group in groups]
+
+
+def open_rules(name: str | Path) -> Rules:
+    """The rules for a model that `xl-editor train` made, whatever its objective, or for a bundled one."""
+    directory = find_model(name)
+    config = json.loads((directory / CONFIG_FILE).read_text(encoding="utf-8"))
+    objective = config.get("editor", {}).get("objective", "xl-editor")
+    if objective == "xl-editor":
+        return rules_of(Editor.from_pretrained(directory))
+    format = ContextFormat.from_config(config["editor"])
+    codec = Codec.from_file(directory / TOKENIZER_FILE, TextFormat.from_dict(config["editor"]["text"]))
+    if objective == "l2r":
+        model = XLEditorModel.from_pretrained(directory)
+        return PairRules(codec, LeftToRight(model, format), model.state_dict().values())
+    from transformers import MarianMTModel  # takes seconds to import
+
+    transformer = MarianMTModel.from_pretrained(directory)
+    seq2seq = Seq2Seq(transformer, format)
+    return EndRules(
+        codec,
+        seq2seq.score,
+        lambda contexts: seq2seq.decode(contexts, MAX_INFILL_TOKENS),
+        transformer.state_dict().values(),
+    )
+
+
+def rules_of(editor: Editor) -> EndRules:
+    def decode(contexts: list[Context]) -> list[Ids]:
+        return [best.ids for (best,) in editor.engine.decode(contexts, Decoding(max_length=MAX_INFILL_TOKENS))]
+
+    return EndRules(editor.codec, editor.engine.score, decode, editor.model.state_dict().values())

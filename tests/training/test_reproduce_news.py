@@ -1,0 +1,164 @@
+"""The whole table of news, end to end, with models that train for a moment; also from an XLNet made on the spot."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+import torch
+import toy
+from rich.console import Console
+from test_xlnet_init import SIZES, write_tokenizer
+from transformers import XLNetConfig, XLNetLMHeadModel
+
+from xl_editor.evaluation import reproduce_news as module
+from xl_editor.evaluation.news_table import TITLES
+from xl_editor.evaluation.news_tasks import open_tasks
+from xl_editor.evaluation.published import PUBLISHED_NEWS
+from xl_editor.evaluation.rules import EndRules, PairRules, open_rules
+from xl_editor.training.recipe import ModelRecipe, VocabularyRecipe, load_recipe
+
+MINUTES = 0.002
+RECIPES = Path(__file__).parents[2] / "recipes"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    """Articles of the toy language, sentences of up to twelve words."""
+    directory = tmp_path_factory.mktemp("news")
+    sentences = toy.training_sentences()
+    for part, n_articles in {"train": 60, "valid": 10, "test": 40}.items():
+        random = Random(part)
+        articles = [[" ".join(random.sample(sentences, 3)) for _ in range(8)] for _ in range(n_articles)]
+        toy.write_lines(directory / f"{part}.jsonl", (json.dumps({"sents": article}) for article in articles))
+    return directory
+
+
+@pytest.fixture(scope="module")
+def xlnet(tmp_path_factory) -> Path:
+    directory = tmp_path_factory.mktemp("xlnet")
+    torch.manual_seed(0)
+    XLNetLMHeadModel(XLNetConfig(vocab_size=write_tokenizer(directory), **SIZES)).save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def reproduced(data, xlnet, tmp_path_factory):
+    """The table, made twice, and the names of what was trained and evaluated each time."""
+    work, output = tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("results")
+    paper = module.paper_recipe(data)
+    tiny = replace(
+        paper,
+        data=replace(paper.data, max_tokens=64),
+        vocabulary=VocabularyRecipe(kind="bpe", size=400),
+        model=ModelRecipe(n_layer=2, n_head=2, d_model=32, d_inner=48, dropout=0.0),
+        optim=replace(paper.optim, tokens_per_step=600, tokens_per_batch=300, threads=1),
+    )
+    done: list[list[str]] = []
+    train, evaluate = module.train, module.evaluate_news
+
+    def trains(recipe, output, **how):
+        done[-1].append(f"train {output.name}")
+        return train(recipe, output, **how)
+
+    def evaluates(*args, **how):
+        done[-1].append("evaluate")
+        return evaluate(*args, **how)
+
+    tasks = open_tasks(data, work, n_tasks=12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XL_EDITOR_CACHE", str(work / "cache"))
+        patch.setattr("xl_editor.training.card.plot_curve", lambda log, path: None)  # a second each
+        patch.setattr(module, "train", trains)
+        patch.setattr(module, "evaluate_news", evaluates)
+        patch.setattr(module, "LEARNING_RATES", (1e-3, 1e-9))
+        patch.setattr(module, "FINE_TUNING_RATES", (1e-4,))
+        for _ in range(2):
+            done.append([])
+            quiet = Console(quiet=True)
+            assert module.reproduce_news(tiny, tasks, work, output, minutes=MINUTES, init=str(xlnet), console=quiet)
+    return work, output, done
+
+
+def test_every_row_is_in_the_table(reproduced):
+    _, output, _ = reproduced
+    table = (output / "news.md").read_text()
+    lines = table.splitlines()
+    assert all(f"## {title}" in lines for title in TITLES.values())
+    for name in PUBLISHED_NEWS:
+        (line,) = [line for line in lines if line.startswith(f"| {name} |")][:1]
+        figures = " / ".join("–" if figure is None else f"{figure:.2f}" for figure in PUBLISHED_NEWS[name])
+        assert line.endswith(f"| {figures} |")
+    for name in module.ABLATION:
+        assert f"| {name} | " in table
+    assert "Locate, XL-Editor before XLNet L2R:" in table
+    assert (output / "news.png").stat().st_size > 1000
+
+
+def test_the_same_figures_are_there_for_programs(reproduced):
+    _, output, _ = reproduced
+    found = json.loads((output / "news.json").read_text())
+    assert found["tasks"] == 12
+    n_rows = {group: len(rows) for group, rows in found["groups"].items()}
+    assert n_rows == {"main": 5, "empty_rate 0.1": 2, "ablation": 4}
+    for row in (row for rows in found["groups"].values() for row in rows):
+        assert row["tokens"] > 0
+        assert row["passes"] > 0
+        has_choice = "L2R" in row["name"]  # of lengths
+        assert (row["scores"]["infill_rank"] is not None) == has_choice
+        for measured in filter(None, row["scores"].values()):
+            low, high = measured["interval"]["low"], measured["interval"]["high"]
+            assert 0 <= low <= high <= 100
+
+
+def test_every_model_fills_in_five_instances(reproduced):
+    _, output, _ = reproduced
+    infills = (output / "news-infills.md").read_text()
+    assert infills.count("**[_]**") == 5
+    for name in ("**answer**", "Transformer", "XLNet L2R", "XLNet L2R + rank", "XL-Editor"):
+        assert infills.count(f"| {name} | ") == 5
+
+
+def test_what_is_done_is_not_done_again(reproduced):
+    work, _, (first, second) = reproduced
+    n_searched, n_rows = 3 * 2 + 2, 3 + 2 + 2 + 4
+    assert sum(name.startswith("train") for name in first) == len(set(first)) - 1 == n_searched + n_rows
+    assert n_rows - 2 <= first.count("evaluate") <= n_rows  # runs of a step or two may end with the same weights
+    assert second == []
+    assert len(list((work / "news-runs").iterdir())) == n_searched + n_rows
+
+
+def test_all_rows_share_a_vocabulary_and_the_better_learning_rate(reproduced):
+    work, output, _ = reproduced
+    runs = [path for path in (work / "news-runs").iterdir() if "init" not in (path / "recipe.yaml").read_text()]
+    assert len({(path / "tokenizer.json").read_text() for path in runs}) == 1
+    rows = json.loads((output / "news.json").read_text())["groups"]["main"]
+    assert {row["learning_rate"] for row in rows[:3]} == {1e-3}
+    assert {row["learning_rate"] for row in rows[3:]} == {1e-4}
+
+
+def test_any_of_the_models_can_be_opened_for_evaluation(reproduced):
+    work, _, _ = reproduced
+    kinds = {"l2r": PairRules, "seq2seq": EndRules, "xl-editor": EndRules}
+    for objective, kind in kinds.items():
+        directory = next(path for path in (work / "news-runs").iterdir() if path.name.startswith(objective))
+        assert type(open_rules(directory)) is kind
+
+
+def test_an_interrupted_run_ends_the_command(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "train", lambda *args, **how: False)
+    tasks = open_tasks(data, tmp_path, n_tasks=5)
+    assert not module.reproduce_news(
+        module.paper_recipe(data), tasks, tmp_path, tmp_path / "out", console=Console(quiet=True)
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_recipe_is_that_of_the_recipes(tmp_path):
+    for part in ("train", "valid"):
+        (tmp_path / f"{part}.jsonl.xz").touch()
+    ours = module.paper_recipe(tmp_path)
+    for file, objective in {"paper": "xl-editor", "l2r": "l2r", "transformer": "seq2seq"}.items():
+        written = load_recipe(RECIPES / f"news-{file}.yaml", [f"data.dir={tmp_path}"])
+        assert replace(ours, objective=objective).to_dict() == written.to_dict()
