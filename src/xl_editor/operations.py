@@ -201,11 +201,11 @@ def omissions(
         asked = [_in_window(ids, span, window) for span in portion]
         contexts = [Context.around(part, *span, style) for part, span in asked]
         removed = [part[a:b] for part, (a, b) in asked]
-        standing = yield ToScore([Insertion(*question) for question in zip(contexts, removed, strict=True)])
-        nothing = yield ToScore([Insertion(context, ()) for context in contexts])
+        # Asked together, both questions about a context share its encoding.
+        scores = yield ToScore([Insertion(c, y) for c, x in zip(contexts, removed, strict=True) for y in (x, ())])
         plain = [
             Omission(span, e.logprob - x.logprob, x.perplexity / e.perplexity)
-            for span, x, e in zip(portion, standing, nothing, strict=True)
+            for span, x, e in zip(portion, scores[::2], scores[1::2], strict=True)
         ]
         if by == "ratio":
             found += [(-math.log(omission.perplexity_ratio), omission) for omission in plain]
