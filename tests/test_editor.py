@@ -105,8 +105,10 @@ def test_delete_offers_every_unit(editor, unit, n_units):
     assert len(deletions) == n_units
     for deletion in deletions:
         assert TEXT[deletion.start : deletion.end] == deletion.removed
-    ranked = editor.delete(TEXT, unit=unit, top=1000, rank=True)
+    ranked = editor.delete(TEXT, unit=unit, top=1000, by="rank")
     assert [d.perplexity_without for d in ranked] == sorted(d.perplexity_without for d in ranked)
+    measure = "information" if unit == "sentence" else "ratio"
+    assert deletions == editor.delete(TEXT, unit=unit, top=1000, by=measure)
 
 
 def test_classify_sums_to_one(editor):
@@ -148,6 +150,7 @@ def test_control_tokens_typed_by_a_user_are_text(editor, typed):
         (lambda e: e.score("", "a " * 600, ""), "inserted has 600 tokens; at most 512"),
         (lambda e: e.locate("the food", top=0), "top must be at least 1, got 0"),
         (lambda e: e.locate("the food", style="ironic"), "style must be one of negative, positive, got 'ironic'"),
+        (lambda e: e.delete("the food", by="luck"), "by must be information or ratio or rank, got 'luck'"),
         (lambda e: e.infill("no blank"), "must contain a blank"),
         (lambda e: e.infill("[_]", n=0), "n must be at least 1"),
         (lambda e: e.infill("[_]", n=5, beam=2), "n_best must be at most beam"),

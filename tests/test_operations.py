@@ -60,7 +60,7 @@ def test_replace_is_the_ranking_of_every_other_insertion_by_its_odds(engine, tex
 
 @settings(max_examples=10, deadline=None)
 @given(texts)
-def test_delete_is_the_ranking_by_perplexity_ratio_or_by_the_rest(engine, text):
+def test_delete_is_the_ranking_by_perplexity_ratio_by_the_rest_or_by_information(engine, text):
     spans = [(a, b) for a in range(len(text)) for b in range(a + 1, min(len(text), a + 2) + 1)]
 
     def ratio(span):
@@ -80,8 +80,18 @@ def test_delete_is_the_ranking_by_perplexity_ratio_or_by_the_rest(engine, text):
         assert omission.perplexity_ratio == pytest.approx(ratio(omission.span), rel=1e-4)
         odds = logprob(engine, text[:a], (), text[b:]) - logprob(engine, text[:a], text[a:b], text[b:])
         assert omission.log_odds == pytest.approx(odds, abs=1e-4)
-    ranked = carry_out(engine, operations.omissions(text, spans, rank=True))
+    ranked = carry_out(engine, operations.omissions(text, spans, by="rank"))
     assert [o.perplexity_without for o in ranked] == pytest.approx(sorted(map(perplexity_without, spans)), rel=1e-4)
+
+    def information(span):
+        a, b = span
+        apart = logprob(engine, (), text[:a] + text[b:], ()) + logprob(engine, (), text[a:b], ())
+        return (logprob(engine, (), text, ()) - apart) / (b - a + 1)
+
+    informed = carry_out(engine, operations.omissions(text, spans, by="information"))
+    assert [o.information for o in informed] == pytest.approx(sorted(map(information, spans)), abs=1e-4)
+    for omission in informed:
+        assert omission.information == pytest.approx(information(omission.span), abs=1e-4)
 
 
 @settings(max_examples=6, deadline=None)

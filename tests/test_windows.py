@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 from random import Random
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -73,16 +74,18 @@ def test_a_text_that_fits_a_window_is_asked_about_as_a_whole(editor):
     gaps = [word.first for word in encoded.words] + [len(encoded.ids)]
     spans = sentence_spans(encoded)
     plans = [operations.locate(encoded.ids, gaps)]
-    plans += [operations.omissions(encoded.ids, spans, rank=rank) for rank in (False, True)]
-    located, by_ratio, by_rest = (operations.answer(editor.engine, [plan])[0] for plan in plans)  # in the same batches
+    measures = get_args(operations.Measure)
+    plans += [operations.omissions(encoded.ids, spans, by=measure) for measure in measures]
+    located, *deleted = (operations.answer(editor.engine, [plan])[0] for plan in plans)  # in the same batches
     assert [(s.char, s.logprob_end) for s in editor.locate(text, top=1000)] == [
         (encoded.slot(g), p) for g, p in located
     ]
-    for expected, rank in ((by_ratio, False), (by_rest, True)):
-        found = editor.delete(text, top=100, rank=rank)
+    for expected, measure in zip(deleted, measures, strict=True):
+        found = editor.delete(text, top=100, by=measure)
         assert [d.start for d in found] == [encoded.slot(omission.span[0]) for omission in expected]
         assert [d.perplexity_ratio for d in found] == [omission.perplexity_ratio for omission in expected]
         assert [d.perplexity_without for d in found] == [omission.perplexity_without for omission in expected]
+        assert [d.information for d in found] == [omission.information for omission in expected]
 
 
 def test_in_a_long_text_a_place_is_judged_by_the_sentences_around_it(editor):
@@ -101,10 +104,10 @@ def test_in_a_long_text_a_place_is_judged_by_the_sentences_around_it(editor):
 
 
 @pytest.mark.parametrize("unit", ["word", "sentence"])
-@pytest.mark.parametrize("rank", [False, True])
-def test_deletions_of_a_long_text_are_where_they_say(editor, unit, rank):
+@pytest.mark.parametrize("measure", get_args(operations.Measure))
+def test_deletions_of_a_long_text_are_where_they_say(editor, unit, measure):
     text = text_of(25)
-    found = editor.delete(text, unit=unit, top=10_000, rank=rank)
+    found = editor.delete(text, unit=unit, top=10_000, by=measure)
     assert len(found) == (25 if unit == "sentence" else len(text.split()))
     for deletion in found[::11]:
         assert text[deletion.start : deletion.end] == deletion.removed

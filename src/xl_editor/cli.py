@@ -155,16 +155,24 @@ def delete(
     model: Model = None,
     top: Top = 3,
     unit: Annotated[str, typer.Option(help="word, span (of up to four words) or sentence.")] = "sentence",
-    rank: Annotated[bool, typer.Option("--rank", help="Order by the perplexity of the text without it.")] = False,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="information (of sentences), ratio (of words and spans), or rank: see below.", show_default=False
+        ),
+    ] = None,
     style: Style = None,
     as_json: Json = False,
 ) -> None:
-    """What does not belong? Prints the parts that fit least, with perplexity ratio and log-odds.
+    """What does not belong? Prints the parts that fit least, each with the number that says so.
+
+    Sentences by what they and the rest tell about each other, in nats a token (information). Words and spans by their
+    perplexity against that of nothing there (ratio, printed with log-odds). rank goes by the perplexity of the rest.
 
     xl-editor delete "We met at noon. Bananas are yellow. Lunch was short." --unit sentence
     """
     editor = _load(model)
-    how: dict[str, Any] = {"unit": unit, "style": style, "rank": rank, "progress": _is_watched(texts)}
+    how: dict[str, Any] = {"unit": unit, "style": style, "by": by, "progress": _is_watched(texts)}
     _answer(texts, file, as_json, "deletions", lambda text: editor.delete(text, top=top, **how))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial, wraps
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, get_args
 
 import torch
 from rich.console import Console
@@ -240,21 +240,25 @@ class Editor:
         top: int = 1,
         *,
         style: str | None = None,
-        rank: bool = False,
+        by: operations.Measure | None = None,
         progress: bool = False,
     ) -> operations.Plan[list[Deletion]]:
-        """The words, spans of words or sentences that fit least, by their perplexity ratio.
+        """The words, spans of words or sentences that fit least.
 
-        With `rank`, they are ordered by the perplexity of the text without them ("+ rank" in the paper). A text may
-        have any length: each unit is asked about among the sentences around it (see `windows`), whose perplexity
-        without it is then what counts, against theirs with it. A sentence longer than a window comes in parts.
+        By default sentences are sorted `by` "information", what they and the rest tell about each other, and words and
+        spans by the paper's "ratio" of perplexities; "rank" is the paper's other way, by the perplexity of the text
+        without them. A text may have any length: each unit is asked about among the sentences around it (see
+        `windows`). A sentence longer than a window comes in parts.
         """
         self._check_style(style)
         _check_at_least("top", top, 1)
         encoded = self._encode(text)
         spans = _spans(encoded, unit)
+        measure: operations.Measure = by or ("information" if unit == "sentence" else "ratio")
+        if measure not in get_args(operations.Measure):
+            raise EditorError(f"by must be {' or '.join(get_args(operations.Measure))}, got {by!r}.")
         window, track = Windows.of(encoded).around, _shown("delete", progress)
-        found = yield from operations.omissions(encoded.ids, spans, style, rank=rank, window=window, track=track)
+        found = yield from operations.omissions(encoded.ids, spans, style, by=measure, window=window, track=track)
         deletions = []
         for omission in found[:top]:
             applied = self.codec.apply(encoded, [(*omission.span, ())])
@@ -268,6 +272,7 @@ class Editor:
                     omission.log_odds,
                     omission.perplexity_ratio,
                     omission.perplexity_without,
+                    omission.information,
                 )
             )
         return deletions

@@ -104,12 +104,16 @@ class Deletion(_Result):
     log_odds: float  # log q(ε) − log q(removed)
     perplexity_ratio: float  # PPL(removed) / PPL(nothing): high for what does not belong
     perplexity_without: float | None = None  # of the whole text without it, if asked for ("+ rank")
+    information: float | None = None  # nats a token that it and the rest tell about each other, if asked for
 
     def render(self, *, marked: bool = False) -> Text:
-        line = Text(f"×{self.perplexity_ratio:<9.4g} {self.log_odds:+8.2f}  ", style="dim")
-        if self.perplexity_without is not None:
-            line.append(f"{self.perplexity_without:8.2f}  ", style="dim")
-        return line.append_text(_taken_out(self.removed, marked))
+        if self.information is not None:
+            numbers = f"{self.information:+8.3f}"
+        elif self.perplexity_without is not None:
+            numbers = f"{self.perplexity_without:8.2f}"
+        else:
+            numbers = f"×{self.perplexity_ratio:<9.4g} {self.log_odds:+8.2f}"
+        return Text(f"{numbers}  ", style="dim").append_text(_taken_out(self.removed, marked))
 
 
 @dataclass(frozen=True)

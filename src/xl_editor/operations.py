@@ -12,11 +12,12 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from xl_editor.engine import DECIMALS, Context, Decoding, Engine, Ids, Insertion, Scored
 
 Span = tuple[int, int]  # tokens [first, last)
+Measure = Literal["information", "ratio", "rank"]  # how to measure that a span does not belong
 Window = Callable[[int, int], Span]  # for tokens [first, last): those that they are asked about in
 Track = Callable[[Sequence[Any]], Iterable[Any]]  # goes through the portions of a long work, and may tell how far it is
 Result = TypeVar("Result")
@@ -116,7 +117,8 @@ class Omission:
     span: Span
     log_odds: float  # log q(ε) − log q(span)
     perplexity_ratio: float  # PPL(q(span)) / PPL(q̂(END))
-    perplexity_without: float | None  # of the whole text without it
+    perplexity_without: float | None = None  # of the whole text without it, if it is ranked by that
+    information: float | None = None  # that it and the rest have of each other, if it is sorted by that
 
 
 def locate(
@@ -175,42 +177,52 @@ def omissions(
     spans: Sequence[Span],
     style: str | None = None,
     *,
-    rank: bool = False,
+    by: Measure = "ratio",
     window: Window | None = None,
     track: Track = iter,
 ) -> Plan[list[Omission]]:
-    """Spans, the one that fits least first: by perplexity ratio or, with `rank`, by the perplexity of the rest.
+    """Spans, the one that fits least first, by one of three measures.
+
+    `ratio` and `rank` are the paper's: the perplexity of a span against that of nothing in its place, and that of the
+    rest. Both also point at what is hard to predict wherever it stands. `information` is what a span and the rest tell
+    about each other, log q(all) − log q(rest) − log q(span), a token: low only for what has nothing to do with it.
 
     Each span is asked about in its window, by default the whole text. The rests of different windows are compared by
     how much less perplexing they are than the windows.
     """
+    nowhere = Context(((), ()), style)
+
+    def whole(texts: Sequence[Ids]) -> Plan[list[Scored]]:
+        scored: list[Scored] = yield ToScore([Insertion(nowhere, text) for text in texts])
+        return scored
+
     found: list[tuple[float, Omission]] = []  # with what they are sorted by
     for portion in track(_portions(spans)):
         asked = [_in_window(ids, span, window) for span in portion]
         contexts = [Context.around(part, *span, style) for part, span in asked]
+        removed = [part[a:b] for part, (a, b) in asked]
         # Asked together, both questions about a context share its encoding.
-        both = [Insertion(c, y) for c, (part, (a, b)) in zip(contexts, asked, strict=True) for y in (part[a:b], ())]
-        scores = yield ToScore(both)
-        standing, nothing = scores[::2], scores[1::2]
-        rests: Sequence[float | None] = [None] * len(portion)
-        wholes: Sequence[float] = [1.0] * len(portion)
-        if rank:
-            rests = yield from perplexities([part[:a] + part[b:] for part, (a, b) in asked], style)
-            if window is not None:
-                wholes = yield from perplexities([part for part, _ in asked], style)
-        for span, x, e, rest, whole in zip(portion, standing, nothing, rests, wholes, strict=True):
-            ratio = x.perplexity / e.perplexity
-            fit = -_rounded_log(ratio) if rest is None else _rounded_log(rest) - _rounded_log(whole)
-            found.append((round(fit, DECIMALS), Omission(span, e.logprob - x.logprob, ratio, rest)))
-    found.sort(key=lambda pair: (pair[0], pair[1].span[0]))
+        scores = yield ToScore([Insertion(c, y) for c, x in zip(contexts, removed, strict=True) for y in (x, ())])
+        plain = [
+            Omission(span, e.logprob - x.logprob, x.perplexity / e.perplexity)
+            for span, x, e in zip(portion, scores[::2], scores[1::2], strict=True)
+        ]
+        if by == "ratio":
+            found += [(-math.log(omission.perplexity_ratio), omission) for omission in plain]
+            continue
+        rests = yield from whole([part[:a] + part[b:] for part, (a, b) in asked])
+        wholes = yield from whole([part for part, _ in asked])
+        if by == "rank":
+            for omission, rest, all_of_it in zip(plain, rests, wholes, strict=True):
+                fit = math.log(rest.perplexity) - (math.log(all_of_it.perplexity) if window else 0)
+                found.append((fit, replace(omission, perplexity_without=rest.perplexity)))
+        else:
+            alone = yield from whole(removed)
+            for omission, rest, all_of_it, part in zip(plain, rests, wholes, alone, strict=True):
+                told = (all_of_it.logprob - rest.logprob - part.logprob) / len(part.token_logprobs)
+                found.append((told, replace(omission, information=told)))
+    found.sort(key=lambda pair: (round(pair[0], DECIMALS), pair[1].span[0]))
     return [omission for _, omission in found]
-
-
-def perplexities(texts: Sequence[Ids], style: str | None = None) -> Plan[list[float]]:
-    """Of whole texts: q(x | ε ↓ ε) a token, END included."""
-    nowhere = Context(((), ()), style)
-    scores = yield ToScore([Insertion(nowhere, text) for text in texts])
-    return [score.perplexity for score in scores]
 
 
 def _portions(questions: Sequence[Any]) -> list[Sequence[Any]]:
@@ -221,7 +233,3 @@ def _in_window(ids: Ids, span: Span, window: Window | None) -> tuple[Ids, Span]:
     """The window of a span, and where in it the span is."""
     first, last = window(*span) if window else (0, len(ids))
     return ids[first:last], (span[0] - first, span[1] - first)
-
-
-def _rounded_log(value: float) -> float:
-    return round(math.log(value), DECIMALS)

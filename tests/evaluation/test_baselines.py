@@ -118,6 +118,8 @@ def test_l2r_rules_are_the_papers(xlnet):
             assert misfit.ratio == pytest.approx(with_neighbours / neighbours, rel=1e-3)
             whole = perplexity(l2r_logprobs(xlnet, FORMAT, rest, 0, len(rest)))
             assert misfit.perplexity_without == pytest.approx(whole, rel=1e-3)
+            joint, of_rest, of_part = (sum(l2r_logprobs(xlnet, FORMAT, t, 0, len(t))) for t in (text, rest, text[a:b]))
+            assert misfit.information == pytest.approx((joint - of_rest - of_part) / (b - a), abs=1e-3)
 
 
 @pytest.mark.parametrize(("n_truth", "n_lengths"), [(1, 10), (5, 10), (7, 14)])

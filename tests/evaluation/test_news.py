@@ -173,6 +173,7 @@ def test_the_real_tasks_give_nothing_away(tmp_path):
     assert scores.locate.value == pytest.approx(20, abs=3)
     assert scores.delete.value == pytest.approx(100 / 3, abs=3)
     assert scores.delete_rank.value == pytest.approx(100 / 3, abs=3)
+    assert scores.delete_information.value == pytest.approx(100 / 3, abs=3)
 
 
 def test_too_few_articles_are_refused():

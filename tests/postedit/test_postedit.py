@@ -80,7 +80,7 @@ def test_other_operations_answer_what_the_editor_does(operation, editor, toy_dir
         assert found["edited"] == text
         assert found["scores"][0] == pytest.approx(expected[0]["logprob_end"], abs=1e-4)
     else:
-        deleted = expected["log_odds"] > 0
+        deleted = expected["information"] < 0
         assert found["edited"] == (expected["text"] if deleted else text)
         assert found["operations"] == ["delete"] * deleted
 

@@ -40,13 +40,18 @@ class Measured:
 
 @dataclass(frozen=True)
 class NewsScores:
-    """How a model does at the three tasks; the `rank` ones choose by the perplexity of the whole text ("+ rank")."""
+    """How a model does at the three tasks.
+
+    The `rank` ones choose by the perplexity of the whole text ("+ rank"); `delete_information`, which is ours, by what
+    a sentence and the rest tell about each other.
+    """
 
     locate: Measured
     infill: Measured
     delete: Measured
     infill_rank: Measured | None
     delete_rank: Measured
+    delete_information: Measured
     infilled: tuple[str, ...]  # what was put in, for people to look at
     infilled_rank: tuple[str, ...]  # empty where the model has nothing to choose from
 
@@ -64,7 +69,7 @@ class NewsScores:
         ranked = f", + rank {self.infill_rank}" if self.infill_rank else ""
         return (
             f"Locate {self.locate} (chance 20)   Infill BLEU {self.infill}{ranked}   "
-            f"Delete {self.delete}, + rank {self.delete_rank} (chance 33.33)"
+            f"Delete {self.delete}, + rank {self.delete_rank}, by information {self.delete_information} (chance 33.33)"
         )
 
 
@@ -80,6 +85,7 @@ def evaluate_news(rules: Rules, tasks: NewsTasks, *, progress: bool = True) -> N
         delete=measured_share(deleted[:, 0]),
         infill_rank=_measured_bleu(ranked, answers) if ranked else None,
         delete_rank=measured_share(deleted[:, 1]),
+        delete_information=measured_share(deleted[:, 2]),
         infilled=tuple(plain),
         infilled_rank=tuple(ranked),
     )
@@ -120,8 +126,8 @@ def _infill(rules: Rules, tasks: Sequence[InfillTask]) -> list[tuple[str, str | 
     return found
 
 
-def _delete(rules: Rules, tasks: Sequence[DeleteTask]) -> list[tuple[bool, bool]]:
-    """Whether the perplexity ratio, and (+ rank) the perplexity of the rest, find the right sentence."""
+def _delete(rules: Rules, tasks: Sequence[DeleteTask]) -> list[list[bool]]:
+    """Whether the right sentence is found by perplexity ratio, by the perplexity of the rest, and by information."""
     asked = []
     for task in tasks:
         encoded = rules.codec.encode(" ".join(task.sentences))
@@ -129,9 +135,8 @@ def _delete(rules: Rules, tasks: Sequence[DeleteTask]) -> list[tuple[bool, bool]
         asked.append((encoded.ids, list(pairwise(encoded.slot_at(int(char)) for char in chars))[1:-1]))
     found = []
     for misfits, task in zip(rules.misfits(asked), tasks, strict=True):
-        by_ratio = _lowest([-np.log(misfit.ratio) for misfit in misfits])
-        by_rest = _lowest([np.log(misfit.perplexity_without) for misfit in misfits])
-        found.append((by_ratio + 1 == task.answer, by_rest + 1 == task.answer))
+        measures = zip(*((-np.log(m.ratio), np.log(m.perplexity_without), m.information) for m in misfits), strict=True)
+        found.append([_lowest(measure) + 1 == task.answer for measure in measures])
     return found
 
 

@@ -48,6 +48,7 @@ class Filled:
 class Misfit:
     ratio: float  # of perplexities: high where a span does not belong
     perplexity_without: float  # "+ rank": of the whole text without it
+    information: float  # that it and the rest have of each other, a token: low where it does not belong
 
 
 class Rules(Protocol):
@@ -134,11 +135,22 @@ def _misfits(
     texts: Sequence[tuple[Ids, Sequence[Span]]],
     compared: Callable[[Ids, int, int], tuple[Insertion, Insertion]],
 ) -> list[list[Misfit]]:
-    """Of each span, the ratio of the perplexities of what is `compared`, and that of the text without it."""
-    asked = [[*compared(ids, a, b), Insertion(NOWHERE, ids[:a] + ids[b:])] for ids, spans in texts for a, b in spans]
+    """Of each span, the ratio of the perplexities of what is `compared`, and what texts with and without it say."""
+    asked = [
+        [
+            *compared(ids, a, b),
+            *(Insertion(NOWHERE, text) for text in (ids, ids[:a] + ids[b:], ids[a:b])),
+        ]
+        for ids, spans in texts
+        for a, b in spans
+    ]
     found = (
-        Misfit(standing.perplexity / instead.perplexity, rest.perplexity)
-        for standing, instead, rest in _answered(score, asked)
+        Misfit(
+            standing.perplexity / instead.perplexity,
+            rest.perplexity,
+            (whole.logprob - rest.logprob - part.logprob) / len(part.token_logprobs),
+        )
+        for standing, instead, whole, rest, part in _answered(score, asked)
     )
     return [list(islice(found, len(spans))) for _, spans in texts]
 

@@ -45,7 +45,8 @@ class Task:
     transfer  edits into the style `to`; the scores are log f of each edit (None if forced)
     infill    fills the blanks, written [_]; the score is the log-probability of the filling
     locate    edits nothing; the score is log q(END) where the text most seems to lack something
-    delete    leaves out the `unit` that fits least if its log-odds, the score, are above `threshold` (by default 0)
+    delete    leaves out the `unit` that fits least if the score is above `threshold` (by default 0): its log-odds, or
+              of a sentence, which is never as probable as nothing, minus the information that it and the rest share
     """
 
     operation: str
@@ -69,9 +70,9 @@ class Task:
 
     @property
     def score_name(self) -> str:
-        return {"transfer": "log f", "infill": "log-probability", "locate": "log q(END)", "delete": "log-odds"}[
-            self.operation
-        ]
+        of_deletion = "minus the information" if self.unit == "sentence" else "log-odds"
+        names = {"transfer": "log f", "infill": "log-probability", "locate": "log q(END)", "delete": of_deletion}
+        return names[self.operation]
 
     def check(self, editor: Editor) -> None:
         """Raise `EditorError` for what no text could be processed with."""
@@ -112,12 +113,13 @@ class Task:
             places = [slot.to_dict() for slot in slots] if self.trace else None
             return Answer(text, (), (_rounded(slots[0].logprob_end),), trace=places)
         (deletion,) = editor.delete(text, self.unit, 1, style=self.to)
+        score = deletion.log_odds if deletion.information is None else -deletion.information
         # A text is never emptied.
-        deleted = deletion.log_odds > (self.threshold or 0.0) and deletion.text.strip() != ""
+        deleted = score > (self.threshold or 0.0) and deletion.text.strip() != ""
         return Answer(
             deletion.text if deleted else text,
             ("delete",) if deleted else (),
-            (_rounded(deletion.log_odds),),
+            (_rounded(score),),
             trace=deletion.to_dict() if self.trace else None,
         )
 

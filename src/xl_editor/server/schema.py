@@ -111,7 +111,7 @@ class DeleteRequest(Request):
     unit: Literal["word", "span", "sentence"] = "sentence"
     top: Annotated[int, Field(ge=1, le=MAX_TOP)] = 1
     style: Style | None = None
-    rank: bool = False
+    by: Literal["information", "ratio", "rank"] | None = None
 
 
 class ClassifyRequest(Request):
