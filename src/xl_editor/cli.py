@@ -70,7 +70,7 @@ def locate(
 
     xl-editor locate "The state and EPA have found poor air quality San Joaquin Valley."
     """
-    editor = _load(model)
+    editor = _load(model, of_styles=style is not None)
     progress = _is_watched(texts)
     _answer(texts, file, as_json, "slots", lambda text: editor.locate(text, top, style, progress=progress))
 
@@ -94,7 +94,7 @@ def infill(
 
     xl-editor infill "the food was [_] and the service [_] ." --top 3
     """
-    editor = _load(model)
+    editor = _load(model, of_styles=style is not None)
     how: dict[str, Any] = {"beam": beam, "max_length": max_length, "sample": sample}
     how |= {"top_k": top_k, "top_p": top_p, "seed": seed}
     _answer(texts, file, as_json, "fillings", lambda text: editor.infill(text, top, style=style, **how))
@@ -108,7 +108,7 @@ def score(
 
     xl-editor score "the food was [very good] ."
     """
-    editor = _load(model)
+    editor = _load(model, of_styles=style is not None)
 
     def ask(text: str) -> list[Any]:
         left, inserted, right = _bracketed(text)
@@ -136,7 +136,7 @@ def replace(
 
     xl-editor replace "the food was [over] priced ."
     """
-    editor = _load(model)
+    editor = _load(model, of_styles=style is not None)
     how: dict[str, Any] = {"beam": beam, "max_length": max_length, "sample": sample}
     how |= {"top_k": top_k, "top_p": top_p, "seed": seed}
 
@@ -171,7 +171,7 @@ def delete(
 
     xl-editor delete "We met at noon. Bananas are yellow. Lunch was short." --unit sentence
     """
-    editor = _load(model)
+    editor = _load(model, of_styles=style is not None)
     how: dict[str, Any] = {"unit": unit, "style": style, "by": by, "progress": _is_watched(texts)}
     _answer(texts, file, as_json, "deletions", lambda text: editor.delete(text, top=top, **how))
 

@@ -1,4 +1,4 @@
-"""The README's commands print what the README says. `python tests/test_readme.py` writes it anew."""
+"""Commands in the documents print what the documents say. `python tests/test_documents.py` writes it anew."""
 
 import contextlib
 import doctest
@@ -12,14 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from xl_editor.editor import bundled_models
-
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+DOCUMENTS = (README, ROOT / "docs" / "editing.md")
 CONSOLE = re.compile(r"```console\n\$ (?P<command>[^\n]+)\n(?P<output>.*?)```", re.DOTALL)
 NUMBER = re.compile(r"[+-]?\d+\.?\d*")
 PYTHON = re.compile(r"```pycon\n(?P<session>.*?)```", re.DOTALL)
-
-pytestmark = pytest.mark.skipif("yelp" not in bundled_models(), reason="no model is bundled yet")
 
 
 def run(command: str) -> str:
@@ -33,9 +31,11 @@ def run(command: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "example", CONSOLE.finditer(README.read_text(encoding="utf-8")), ids=lambda m: m["command"][:30]
+    "example",
+    [example for document in DOCUMENTS for example in CONSOLE.finditer(document.read_text(encoding="utf-8"))],
+    ids=lambda m: m["command"][:30],
 )
-def test_commands_print_what_the_readme_says(example):
+def test_commands_print_what_the_documents_say(example):
     found, expected = run(example["command"]), example["output"]
     assert NUMBER.sub("#", found) == NUMBER.sub("#", expected)
     # The last digit may differ from one processor to the next.
@@ -67,8 +67,9 @@ def rewrite() -> None:
             lines.append(f"{line}\n{output.getvalue()}")
         return f"```pycon\n{''.join(lines)}```"
 
-    text = CONSOLE.sub(console, README.read_text(encoding="utf-8"))
-    README.write_text(PYTHON.sub(python, text), encoding="utf-8")
+    for document in DOCUMENTS:
+        text = CONSOLE.sub(console, document.read_text(encoding="utf-8"))
+        document.write_text(PYTHON.sub(python, text), encoding="utf-8")
 
 
 if __name__ == "__main__":
