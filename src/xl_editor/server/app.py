@@ -8,17 +8,18 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse, StreamingResponse
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
-from xl_editor.editor import Call, Editor
+from xl_editor.editor import PRESETS, Call, Editor
 from xl_editor.edits import Score, Trace
 from xl_editor.server import schema
 from xl_editor.server.errors import ApiError, invalid, refused
@@ -181,7 +182,7 @@ def create_app(
 
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
-        return RedirectResponse("/docs")
+        return FileResponse(PAGE / "index.html")
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
@@ -261,9 +262,13 @@ def _documented(answer: Any) -> dict[int | str, dict[str, Any]]:
 
 def _described(name: str, editor: Editor) -> schema.Model:
     config = editor.model.config
-    presets = config.editor.get("presets", {})
     return schema.Model(
-        name=name, vocabulary=config.vocab_size, layers=config.n_layer, styles=list(editor.styles), presets=presets
+        name=name,
+        vocabulary=config.vocab_size,
+        layers=config.n_layer,
+        styles=list(editor.styles),
+        style_optional=editor.engine.format.style_optional,
+        presets={preset: asdict(editor.rules(preset)) for preset in PRESETS},
     )
 
 

@@ -184,6 +184,7 @@ class Model(BaseModel):
     vocabulary: int
     layers: int
     styles: list[str]
+    style_optional: bool  # whether it also edits without one
     presets: dict[str, dict[str, Any]]
 
 

@@ -1,0 +1,163 @@
+// The style panel: a run towards a target style, its edits one by one as they are made, and the review of them.
+
+import { pause, streamTransfer } from "./api.js";
+import { byId, make } from "./dom.js";
+import { odds, percent, signed } from "./numbers.js";
+import { accept, canReject, follow, newEdit, reject } from "./review.js";
+import { attempt, tellerFor } from "./status.js";
+import { changeBetween } from "./text.js";
+
+const BETWEEN_EDITS = 600; // ms, so that each can be seen to happen
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+const wait = tellerFor("style-wait");
+
+export class StylePanel {
+  #document;
+  #running = null; // the AbortController of a run
+  #kept = new Set(); // words of rejected edits, which the next run leaves alone
+  #nextId = 0;
+
+  constructor(document) {
+    this.#document = document;
+    byId("run").addEventListener("click", () => (this.#running ? this.#running.abort() : this.#run()));
+    byId("accept-all").addEventListener("click", () => this.#accept(document.now.review.map((edit) => edit.id)));
+    for (const id of ["threshold", "steps"]) byId(id).addEventListener("input", () => this.showSettings());
+  }
+
+  /** The sliders' values, in words. */
+  showSettings() {
+    byId("threshold-shown").textContent = `log f ≥ ${Number(byId("threshold").value).toFixed(1).replace("-", "−")}`;
+    byId("steps-shown").textContent = byId("steps").value;
+  }
+
+  /** Shows the run as the document has it now. `canAsk`: whether the text is one that the server accepts. */
+  render(canAsk) {
+    this.canAsk = canAsk;
+    const run = byId("run");
+    run.textContent = this.#running ? "Stop" : "Revise";
+    run.disabled = !this.#running && !canAsk;
+    const { review } = this.#document.now;
+    byId("edits").replaceChildren(...review.map((edit) => this.#card(edit, review)));
+    byId("accept-all").hidden = review.filter((edit) => edit.status === "pending").length < 2;
+    byId("kept").hidden = this.#kept.size === 0;
+    byId("kept-words").replaceChildren(...[...this.#kept].map((word) => this.#keptWord(word)));
+  }
+
+  async #run() {
+    const running = (this.#running = new AbortController());
+    const document = this.#document;
+    const target = byId("target").value;
+    const body = {
+      text: document.text,
+      to: target,
+      model: byId("style-model").value,
+      threshold: Number(byId("threshold").value),
+      max_steps: Number(byId("steps").value),
+      keep: [...this.#kept].slice(0, 100),
+    };
+    let outcome = "";
+    byId("outcome").textContent = "Reading …";
+    document.amend({ review: [] });
+    await attempt("style", async () => {
+      let expected = document.text;
+      for await (const { name, data } of streamTransfer(body, running.signal, wait)) {
+        // Whoever goes on writing, or steps back, takes the pen: the run is over.
+        if (document.text !== expected) return running.abort();
+        if (name === "trace") {
+          outcome = summary(data, target);
+        } else {
+          byId("outcome").textContent = "Revising …";
+          expected = data.text;
+          this.#make(data, target);
+          if (!calm.matches) await pause(BETWEEN_EDITS, running.signal);
+        }
+      }
+    });
+    wait(null);
+    byId("outcome").textContent = running.signal.aborted ? "Stopped." : outcome;
+    this.#running = null;
+    this.render(this.canAsk);
+  }
+
+  /** An edit of the run happens. */
+  #make(answer, target) {
+    const document = this.#document;
+    const change = changeBetween(document.text, answer.text);
+    const edit = newEdit((this.#nextId += 1), { ...answer, target }, change);
+    document.apply(answer.text, "style", answer, [...follow(document.now.review, change, edit.id), edit]);
+  }
+
+  #accept(ids) {
+    this.#document.amend({ review: accept(this.#document.now.review, ids) });
+  }
+
+  #reject(edit) {
+    for (const word of edit.answer.removed.split(/\s+/)) {
+      const bare = word.replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, "");
+      if (bare) this.#kept.add(bare.toLowerCase());
+    }
+    const { text, edits } = reject(this.#document.text, this.#document.now.review, edit.id);
+    this.#document.apply(text, "rejected", {}, edits);
+  }
+
+  #card(edit, review) {
+    const { removed, inserted, log_odds, style_before, style_after, target } = edit.answer;
+    const change = make("p", { className: "change" });
+    if (removed) change.append(make("del", {}, removed));
+    if (removed && inserted) change.append(" → ");
+    if (inserted) change.append(make("ins", {}, inserted));
+    const found = log_odds === null ? "had to be put in" : `stood out: ${odds(log_odds)} before than in ${target}`;
+    const numbers = make("p", { className: "number", title: log_odds === null ? "" : `log f ${signed(log_odds)}` }, found);
+    const card = make("li", { className: "edit", "data-status": edit.status }, change, numbers);
+    if (style_before && style_after) card.append(swing(target, style_before[target], style_after[target]));
+    card.append(this.#choices(edit, review));
+    return card;
+  }
+
+  #choices(edit, review) {
+    const choices = make("p", { className: "choices" });
+    if (edit.status === "rejected") choices.append("Rejected");
+    else if (!canReject(review, edit)) choices.append("You have rewritten these words since.");
+    else {
+      if (edit.status === "accepted") choices.append(make("span", {}, "Accepted"));
+      else choices.append(this.#button("Accept", edit, () => this.#accept([edit.id])));
+      choices.append(this.#button("Reject", edit, () => this.#reject(edit)));
+    }
+    return choices;
+  }
+
+  #button(label, edit, onClick) {
+    const what = edit.answer.inserted || `the deletion of ${edit.answer.removed}`;
+    const button = make("button", { type: "button", className: label.toLowerCase(), "aria-label": `${label} “${what}”` }, label);
+    button.addEventListener("click", () => {
+      onClick();
+      // The cards are drawn anew: whoever uses the keyboard stays among them.
+      (byId("edits").querySelector("button") ?? byId("run")).focus();
+    });
+    return button;
+  }
+
+  #keptWord(word) {
+    const button = make("button", { type: "button", className: "kept-word", title: "May be edited again" }, `${word} ×`);
+    button.addEventListener("click", () => {
+      this.#kept.delete(word);
+      this.render(this.canAsk);
+    });
+    return button;
+  }
+}
+
+/** How an edit moved the classifier. */
+function swing(target, before, after) {
+  const bar = make("span", { className: "swing-bar", "aria-hidden": "true" });
+  bar.style.setProperty("--before", before);
+  bar.style.setProperty("--after", after);
+  return make("p", { className: "swing number" }, `${target} ${percent(before)} → ${percent(after)}`, bar);
+}
+
+function summary(trace, target) {
+  const [before, after] = [trace.style_before[target], trace.style_after[target]];
+  const why = trace.stopped[0].toUpperCase() + trace.stopped.slice(1);
+  if (!trace.edits.length) return `Nothing changed: ${trace.stopped}. The text is ${target} by ${percent(before)}.`;
+  return `${why}. The whole text: ${target} by ${percent(before)} before, ${percent(after)} after.`;
+}
