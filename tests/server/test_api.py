@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
 import pytest
-from serving import serving
+from serving import free_port, running, serving
 
 from xl_editor.editor import Call, EditorError
 from xl_editor.server import guard, worker
@@ -305,31 +305,13 @@ def test_models_health_and_readiness(client):
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_sigterm_finishes_what_was_accepted(toy_directory):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "xl_editor.cli", "serve", "--model", str(toy_directory), "--port", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    address = f"http://127.0.0.1:{port}"
-
-    def is_up():
-        try:
-            return httpx2.get(f"{address}/readyz").status_code == 200
-        except httpx2.TransportError:
-            return False
-
-    deadline = time.monotonic() + 60
-    while not is_up():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    with ThreadPoolExecutor(12) as pool:
+    with running(toy_directory, free_port()) as (address, process), ThreadPoolExecutor(12) as pool:
         asked = {"text": ["the food was great and the staff is slow . " * 8] * 4, "unit": "span"}
         answers = [pool.submit(httpx2.post, f"{address}/v1/delete", json=asked, timeout=60) for _ in range(12)]
         time.sleep(0.5)
         process.terminate()
         assert [answer.result().status_code for answer in answers] == [200] * 12
-    process.communicate(timeout=30)
-    assert process.returncode in (0, -15)
+        assert process.wait(timeout=30) in (0, -15)
 
 
 @pytest.mark.parametrize(

@@ -33,13 +33,8 @@ export async function* streamTransfer(body, signal, tell) {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let received = "";
   while (true) {
-    const slow = setTimeout(() => tell({ kind: "slow" }), SLOW);
-    const { done, value } = await reader.read().catch((error) => {
-      if (signal.aborted) throw error;
-      throw new Refusal("The server went away in the middle of its answer.", "dead");
-    }).finally(() => clearTimeout(slow));
+    const { done, value } = await patiently(() => reader.read().catch(() => cutOff(signal)), signal, tell);
     if (done) return;
-    tell(null);
     received += value;
     const events = received.split("\n\n");
     received = events.pop();
@@ -52,29 +47,35 @@ export async function* streamTransfer(body, signal, tell) {
   }
 }
 
+function cutOff(signal) {
+  signal.throwIfAborted();
+  throw new Refusal("The server went away in the middle of its answer. Try again when it is back.", "cut off");
+}
+
 /** Asks again when the server is busy, as late as it wishes, or when it is back. */
 async function patiently(attempt, signal, tell) {
-  while (true) {
-    const slow = setTimeout(() => tell({ kind: "slow" }), SLOW);
-    try {
-      const answer = await attempt();
-      tell(null);
-      return answer;
-    } catch (error) {
-      if (error instanceof Refusal && error.kind === "busy") {
-        tell({ kind: "busy", seconds: error.retryAfter });
-        await pause(1000 * error.retryAfter, signal);
-      } else if (error instanceof Refusal && (error.kind === "dead" || error.kind === "unavailable")) {
-        tell({ kind: "dead" });
-        do await pause(KNOCK, signal);
-        while (!(await isAlive()));
-      } else {
-        tell(null);
-        throw error;
+  try {
+    while (true) {
+      const slow = setTimeout(() => tell({ kind: "slow" }), SLOW);
+      try {
+        return await attempt();
+      } catch (refusal) {
+        if (refusal.kind === "busy") {
+          tell({ kind: "busy", seconds: refusal.retryAfter });
+          await pause(1000 * refusal.retryAfter, signal);
+        } else if (refusal.kind === "dead" || refusal.kind === "unavailable") {
+          tell({ kind: "dead" });
+          do await pause(KNOCK, signal);
+          while (!(await isAlive()));
+        } else {
+          throw refusal;
+        }
+      } finally {
+        clearTimeout(slow);
       }
-    } finally {
-      clearTimeout(slow);
     }
+  } finally {
+    tell(null);
   }
 }
 

@@ -18,12 +18,14 @@ export async function findHeat(ask, text, unit) {
   const offsets = unitOffsets(text);
   const gaps = slots.map((slot) => {
     const missing = 1 - Math.exp(slot.logprob_end);
-    return { at: offsets[slot.char], heat: missing, tip: `Something missing here: ${percent(missing)}` };
+    const number = percent(missing);
+    return { at: offsets[slot.char], heat: missing, number, tip: `Something missing here: ${number}` };
   });
   const units = deletions.map(({ start, end, perplexity_ratio }) => {
     const misfit = Math.log(perplexity_ratio);
-    const times = misfit < 0 ? "Fits well" : `Fits ${multiple(misfit)} × worse than nothing`;
-    return { start: offsets[start], end: offsets[end], heat: between(GLOW[unit][0], misfit, GLOW[unit][1]), tip: times };
+    const number = misfit > 0 ? `${multiple(misfit)} × worse` : "";
+    const tip = number ? `Fits ${number} than nothing` : "Fits well";
+    return { start: offsets[start], end: offsets[end], heat: between(GLOW[unit][0], misfit, GLOW[unit][1]), number, tip };
   });
   return { gaps, units };
 }
@@ -45,8 +47,8 @@ export function carriedOver({ text, gaps, units }, now) {
 /** The hottest places, the hottest first. */
 export function worthALook({ gaps, units }) {
   const places = [
-    ...gaps.map((gap) => ({ kind: "gap", start: gap.at, end: gap.at, heat: gap.heat, tip: gap.tip })),
-    ...units.map((unit) => ({ kind: "span", start: unit.start, end: unit.end, heat: unit.heat, tip: unit.tip })),
+    ...gaps.map((gap) => ({ ...gap, kind: "gap", start: gap.at, end: gap.at })),
+    ...units.map((unit) => ({ ...unit, kind: "span" })),
   ];
   return places.filter((place) => place.heat >= WORTH_A_LOOK).sort((a, b) => b.heat - a.heat);
 }

@@ -9,7 +9,7 @@ import { HistoryPanel } from "./history-panel.js";
 import { standing } from "./review.js";
 import { carriedByLink, linkWith } from "./share.js";
 import { Sheet } from "./sheet.js";
-import { attempt, note, say, tellerFor } from "./status.js";
+import { attempt, newTeller, note, say } from "./status.js";
 import { StylePanel } from "./style-panel.js";
 import { fillingsOf, insertionsAt, replacementsOf, Suggestions } from "./suggestions.js";
 import { changeBetween, countCodePoints, findBlanks, placeOf } from "./text.js";
@@ -38,17 +38,15 @@ let shown = null; // the text that the page last showed
 /** Of several questions of a kind only the last counts: those before it are called off. */
 function latestOf(who, delay) {
   let controller = new AbortController();
-  const wait = tellerFor(`${who}-wait`);
   function stop() {
     controller.abort();
     say(who, null);
-    wait(null);
   }
   /** After a moment of rest, does a task with a function that asks the server. */
   function start(task) {
     stop();
     const { signal } = (controller = new AbortController());
-    const asking = (operation, body) => ask(operation, { ...body, ...settings() }, signal, wait);
+    const asking = (operation, body) => ask(operation, { ...body, ...settings() }, signal, newTeller());
     const timer = setTimeout(() => attempt(who, () => task(asking)), delay);
     signal.addEventListener("abort", () => clearTimeout(timer));
   }
@@ -129,7 +127,7 @@ function draw() {
   const now = text.text;
   const blanks = findBlanks(now).map(([start, end]) => ({ start, end, kind: "blank" }));
   const { gaps, units } = blanks.length || !canAsk() ? { gaps: [], units: [] } : carriedOver(heat, now);
-  const marks = [...blanks, ...standing(text.now.review).map(({ start, end }) => ({ start, end, kind: "edited" }))];
+  const marks = [...blanks, ...standing(text.now.review).map((range) => ({ ...range, kind: "edited" }))];
   let drawnGaps = gaps;
   if (place?.kind === "span") marks.push({ ...place, kind: "asked" });
   if (place?.kind === "gap") {
@@ -246,7 +244,7 @@ function useTheme(theme) {
 }
 
 async function begin() {
-  const given = await attempt("begin", () => getModels(tellerFor("begin-wait")).catch((refusal) => {
+  const given = await attempt("begin", () => getModels(newTeller()).catch((refusal) => {
     byId("key-form").hidden = refusal.kind !== "unauthorized";
     throw refusal;
   }));

@@ -17,8 +17,12 @@ export function odds(logOdds) {
 /** e to the power of something, short. */
 export function multiple(logarithm) {
   const times = Math.exp(logarithm);
-  if (times >= 10_000) return "over 10,000";
+  if (times >= 10_000) return `10${superscript(Math.round(Math.log10(times)))}`;
   return times >= 10 ? Math.round(times).toLocaleString("en") : String(Number(times.toFixed(1)));
+}
+
+function superscript(number) {
+  return [...String(number)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("");
 }
 
 export function signed(value) {

@@ -53,7 +53,7 @@ export function accept(edits, ids) {
 export function standing(edits) {
   return edits
     .filter((edit) => edit.status !== "rejected" && edit.under === null && edit.inserted)
-    .map((edit) => ({ start: edit.at, end: edit.at + edit.inserted.length, status: edit.status }));
+    .map(({ at, inserted }) => ({ start: at + inserted.search(/\S|$/), end: at + inserted.trimEnd().length }));
 }
 
 function find(edits, id) {

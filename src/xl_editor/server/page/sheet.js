@@ -83,7 +83,7 @@ export class Sheet extends EventTarget {
     const places = [...cuts].filter((at) => at >= 0 && at <= text.length).sort((a, b) => a - b);
     const pieces = [];
     places.forEach((start, i) => {
-      pieces.push(...gaps.filter((gap) => gap.at === start).map(drawnGap));
+      pieces.push(...gaps.filter((gap) => gap.at === start).map((gap) => drawnGap(gap, text[start - 1])));
       const end = places[i + 1];
       if (end === undefined) return;
       const unit = units.find((unit) => unit.start <= start && end <= unit.end);
@@ -113,8 +113,10 @@ export class Sheet extends EventTarget {
   }
 }
 
-function drawnGap({ heat, tip, asked }) {
-  const gap = make("span", { className: asked ? "gap asked" : "gap", "data-tip": tip });
+function drawnGap({ heat, tip, asked }, before = " ") {
+  const gap = make("span", { className: "gap", "data-tip": tip });
+  gap.classList.toggle("asked", Boolean(asked));
+  gap.classList.toggle("narrow", !/\s/.test(before)); // before a comma there is no space to stand in
   gap.style.setProperty("--heat", heat);
   return gap;
 }

@@ -22,7 +22,9 @@ export function say(who, message) {
   line.dataset.kind = gravest?.kind ?? "";
 }
 
-export function tellerFor(who) {
+/** For one question: what it says replaces only what it said before. */
+export function newTeller() {
+  const who = Symbol("question");
   return (message) => say(who, message);
 }
 

@@ -4,16 +4,16 @@ import { pause, streamTransfer } from "./api.js";
 import { byId, make } from "./dom.js";
 import { odds, percent, signed } from "./numbers.js";
 import { accept, canReject, follow, newEdit, reject } from "./review.js";
-import { attempt, tellerFor } from "./status.js";
+import { attempt, newTeller } from "./status.js";
 import { changeBetween } from "./text.js";
 
 const BETWEEN_EDITS = 600; // ms, so that each can be seen to happen
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
-const wait = tellerFor("style-wait");
 
 export class StylePanel {
   #document;
   #running = null; // the AbortController of a run
+  #expected = ""; // the text, as long as only the run changes it
   #kept = new Set(); // words of rejected edits, which the next run leaves alone
   #nextId = 0;
 
@@ -33,6 +33,8 @@ export class StylePanel {
   /** Shows the run as the document has it now. `canAsk`: whether the text is one that the server accepts. */
   render(canAsk) {
     this.canAsk = canAsk;
+    // Whoever goes on writing, or steps back, takes the pen: the run is over.
+    if (this.#document.text !== this.#expected) this.#running?.abort();
     const run = byId("run");
     run.textContent = this.#running ? "Stop" : "Revise";
     run.disabled = !this.#running && !canAsk;
@@ -57,23 +59,19 @@ export class StylePanel {
     };
     let outcome = "";
     byId("outcome").textContent = "Reading …";
+    this.#expected = document.text;
     document.amend({ review: [] });
     await attempt("style", async () => {
-      let expected = document.text;
-      for await (const { name, data } of streamTransfer(body, running.signal, wait)) {
-        // Whoever goes on writing, or steps back, takes the pen: the run is over.
-        if (document.text !== expected) return running.abort();
+      for await (const { name, data } of streamTransfer(body, running.signal, newTeller())) {
         if (name === "trace") {
           outcome = summary(data, target);
         } else {
           byId("outcome").textContent = "Revising …";
-          expected = data.text;
           this.#make(data, target);
           if (!calm.matches) await pause(BETWEEN_EDITS, running.signal);
         }
       }
     });
-    wait(null);
     byId("outcome").textContent = running.signal.aborted ? "Stopped." : outcome;
     this.#running = null;
     this.render(this.canAsk);
@@ -83,6 +81,7 @@ export class StylePanel {
   #make(answer, target) {
     const document = this.#document;
     const change = changeBetween(document.text, answer.text);
+    this.#expected = answer.text;
     const edit = newEdit((this.#nextId += 1), { ...answer, target }, change);
     document.apply(answer.text, "style", answer, [...follow(document.now.review, change, edit.id), edit]);
   }
@@ -106,9 +105,9 @@ export class StylePanel {
     if (removed) change.append(make("del", {}, removed));
     if (removed && inserted) change.append(" → ");
     if (inserted) change.append(make("ins", {}, inserted));
-    const found = log_odds === null ? "had to be put in" : `stood out: ${odds(log_odds)} before than in ${target}`;
-    const numbers = make("p", { className: "number", title: log_odds === null ? "" : `log f ${signed(log_odds)}` }, found);
-    const card = make("li", { className: "edit", "data-status": edit.status }, change, numbers);
+    const card = make("li", { className: "edit", "data-status": edit.status }, change);
+    if (log_odds === null) card.append(make("p", { className: "number" }, "forced: nothing else was worth its cost"));
+    else card.append(make("p", { className: "number", title: `log f ${signed(log_odds)}` }, `was ${odds(-log_odds)} in ${target}`));
     if (style_before && style_after) card.append(swing(target, style_before[target], style_after[target]));
     card.append(this.#choices(edit, review));
     return card;

@@ -32,7 +32,7 @@ export class Suggestions {
     byId("hint").textContent = hint;
     const shown = places.slice(0, LOOKS).map((place) => {
       const around = make("span", { className: "words" }, ...drawnPlace(text, place));
-      const look = make("button", { type: "button", className: `look ${place.kind}` }, around, make("span", { className: "number" }, place.tip));
+      const look = make("button", { type: "button", className: "look", title: place.tip }, around, make("span", { className: "number" }, place.number));
       look.addEventListener("click", () => this.#onLook(place));
       return make("li", {}, look);
     });
@@ -57,7 +57,8 @@ export class Suggestions {
     this.#base = text;
     this.#found = found;
     this.#head(headingOf(text, place), tip);
-    byId("hint").textContent = "";
+    byId("hint").textContent = found.length ? "" : "The model has nothing to suggest here.";
+    byId("announced").textContent = found.length ? `${found.length} suggestions, the best is: ${found[0].words}` : "";
     this.#render();
   }
 
@@ -81,6 +82,7 @@ export class Suggestions {
   #head(heading, tip) {
     byId("asked").textContent = heading;
     byId("asked-tip").textContent = tip;
+    byId("announced").textContent = "";
   }
 
   #render() {
@@ -100,7 +102,6 @@ export class Suggestions {
     });
     list.replaceChildren(...items);
     if (focused >= 0) list.querySelectorAll("button")[focused]?.focus();
-    if (!items.length) byId("hint").textContent = "The model has nothing to suggest here.";
   }
 
   #press(one, applied) {

@@ -50,16 +50,13 @@ export function withEscapes(filled) {
   return filled.replaceAll(BLANK, `\\${BLANK}`);
 }
 
-/** What a selection asks about: a gap between words, or a span of them. A caret inside a word means that word. */
+/** What a selection asks about: a gap between words, or a span of whole ones. A caret inside a word means that word. */
 export function placeOf(text, start, end) {
   while (start < end && isSpace(text[start])) start += 1;
   while (end > start && isSpace(text[end - 1])) end -= 1;
+  while (isInsideWord(text, start)) start -= 1;
+  while (isInsideWord(text, end)) end += 1;
   if (start < end) return { kind: "span", start, end };
-  if (isInsideWord(text, start)) {
-    while (start > 0 && isInsideWord(text, start)) start -= 1;
-    while (end < text.length && isInsideWord(text, end)) end += 1;
-    return { kind: "span", start, end };
-  }
   // On either side of a space it is the same gap; the server names it by the word that follows.
   while (end < text.length && isSpace(text[end])) end += 1;
   return { kind: "gap", start: end, end };
