@@ -10,12 +10,14 @@ from contextlib import contextmanager
 import httpx2
 import uvicorn
 
+from xl_editor.server.run import LISTENING
+
 
 @contextmanager
-def serving(app):
-    """The address of the running application."""
+def serving(app, **settings):
+    """The address of the running application, which listens as the command does but for these settings."""
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", http="h11", ws="none"))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", **{**LISTENING, **settings}))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     while not server.started:

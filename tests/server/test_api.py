@@ -294,9 +294,22 @@ def test_a_key_is_wanted_where_one_is_set(editor):
         assert "Access-Control-Allow-Origin" not in other.headers
 
 
+def test_names_that_are_not_ours_are_refused(editor):
+    def status(address, host):
+        return httpx2.get(f"{address}/v1/models", headers={"Host": host}).status_code
+
+    with serving(create_app({"toy": editor}, hosts=("127.0.0.1", "::1", "localhost"))) as address:
+        assert [status(address, host) for host in ("localhost:80", "LOCALHOST", "[::1]:8000", "127.0.0.1")] == [200] * 4
+        assert [status(address, host) for host in ("evil.example", "localhost.evil.example", "[::2]", "")] == [400] * 4
+    with serving(create_app({"toy": editor})) as address:
+        assert status(address, "any.example") == 200
+
+
 def test_models_health_and_readiness(client):
     (model,) = client.get("/v1/models").json()["models"]
     assert (model["name"], model["styles"]) == ("toy", ["negative", "positive"])
+    assert model["presets"]["default"]["max_steps"] >= 1
+    assert model["presets"]["paper"]["threshold"] > 0
     assert client.get("/readyz").json() == {"status": "ready"}
     assert client.get("/docs").status_code == 200
     paths = client.get("/openapi.json").json()["paths"]
@@ -316,7 +329,11 @@ def test_sigterm_finishes_what_was_accepted(toy_directory):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["--host", "0.0.0.0"], "give it a key"), (["--model", "./nowhere"], "not a directory with a model")],
+    [
+        (["--host", "0.0.0.0"], "give it a key"),
+        (["--model", "./nowhere"], "not a directory with a model"),
+        (["--model", "one/model", "--model", "other/model"], "different names, got model, model"),
+    ],
 )
 def test_what_cannot_be_served_is_one_sentence(arguments, message):
     done = subprocess.run(

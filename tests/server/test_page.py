@@ -415,7 +415,7 @@ def in_module(page, module, body, *arguments):
 
 
 def test_rejecting_an_edit_leaves_the_others_and_takes_what_was_made_on_it(page):
-    texts = ["it was bad and slow .", "it was good and slow .", "it was good and quick .", "it was very nice and quick ."]
+    texts = ["it was bad and slow", "it was good and slow", "it was good and quick", "it was very nice and quick"]
     left = page.evaluate(
         """async (texts) => {
           const { changeBetween } = await import('/page/text.js');
@@ -431,7 +431,7 @@ def test_rejecting_an_edit_leaves_the_others_and_takes_what_was_made_on_it(page)
         }""",
         texts,
     )
-    assert left == ["Well, it was bad and quick .", "Well, it was very nice and slow .", "Well, it was good and quick ."]
+    assert left == ["Well, it was bad and quick", "Well, it was very nice and slow", "Well, it was good and quick"]
 
 
 def test_what_was_rewritten_by_hand_cannot_be_rejected(page):

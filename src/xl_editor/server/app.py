@@ -40,8 +40,9 @@ def create_app(
     max_waiting: int = MAX_WAITING,
     api_key: str | None = None,
     origins: Sequence[str] = (),
+    hosts: Sequence[str] = (),
 ) -> FastAPI:
-    """A server of these models, the first of which answers who names none."""
+    """A server of these models, the first of which answers who names none; under these names of hosts, if any."""
     metrics = Metrics()
     worker = Worker(list(editors.values()), max_waiting, metrics)
 
@@ -60,7 +61,7 @@ def create_app(
             allow_methods=["GET", "POST"],
             allow_headers=["Authorization", "Content-Type"],
         )
-    app.add_middleware(Guard)
+    app.add_middleware(Guard, hosts=hosts)
     _add_error_handlers(app)
 
     def check_key(request: Request) -> None:
@@ -117,7 +118,7 @@ def create_app(
             finally:
                 metrics.requests.labels("transfer", status).inc()
 
-        return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+        return StreamingResponse(events(), media_type="text/event-stream")
 
     v1 = APIRouter(prefix="/v1", dependencies=[Depends(check_key)])
 
@@ -257,7 +258,10 @@ def _documented(answer: Any) -> dict[int | str, dict[str, Any]]:
     errors: dict[int | str, dict[str, Any]] = {
         status: {"model": schema.Error} for status in (400, 401, 404, 408, 413, 422, 429, 503)
     }
-    return {200: {"model": answer | schema.Many[answer]}, **errors}
+    success: dict[str, Any] = {"model": answer | schema.Many[answer]}
+    if answer is Trace:
+        success["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
+    return {200: success, **errors}
 
 
 def _described(name: str, editor: Editor) -> schema.Model:
