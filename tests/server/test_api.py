@@ -158,6 +158,7 @@ def test_rounds_of_a_transfer_grow_into_the_trace(editor):
         ("/v1/locate", {"text": "a", "model": "gpt"}, 404, "model_not_found", "model", "toy"),
         ("/v1/locate", b'{"text": "\\ud800"}', 422, "invalid", "text", ""),
         ("/v1/infill", {"text": "no blank"}, 422, "invalid", "text", "must contain a blank"),
+        ("/v1/infill", {"text": "[_] " * 21}, 422, "invalid", "text", "at most 20 blanks"),
         ("/v1/infill", {"text": "[_]", "beam": 10_000}, 422, "invalid", "beam", "less than or equal"),
         ("/v1/replace", {"text": "a b", "span": [1, 99]}, 422, "invalid", "span", "within 0..3"),
         ("/v1/replace", {"text": ["a"], "span": "a"}, 422, "invalid", "text", "lists of the same length"),

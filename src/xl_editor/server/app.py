@@ -260,7 +260,7 @@ def _documented(answer: Any) -> dict[int | str, dict[str, Any]]:
     }
     success: dict[str, Any] = {"model": answer | schema.Many[answer]}
     if answer is Trace:
-        success["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
+        success["content"] = {"text/event-stream": {}}
     return {200: success, **errors}
 
 
