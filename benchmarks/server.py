@@ -2,8 +2,8 @@
 
 python benchmarks/server.py [--seconds 60] [--clients 64] [--model yelp]
 
-Every answer is checked against the direct call of the editor. First each operation by itself, asked by one client and by
-all; then all operations mixed; then ten times the clients, who come again as late as a 429 tells them; last, SIGTERM
+Every answer is checked against the direct call of the editor. First each operation by itself, asked by one client and
+by all; then all operations mixed; then ten times the clients, who come again as late as a 429 tells them; last, SIGTERM
 under load. Meanwhile /healthz is asked every 50 ms by a process of its own, and the server's memory is read.
 """
 
@@ -15,6 +15,7 @@ import http.client
 import json
 import math
 import random
+import re
 import socket
 import statistics
 import subprocess
@@ -98,13 +99,12 @@ def main() -> None:
 
 def make_questions(editor: Editor) -> dict[str, list[Question]]:
     """Questions about different texts, with the editor's own answers."""
-    texts = [f"{a} {b} {c}" for a in SUBJECTS for b in JUDGEMENTS for c in ENDINGS]
-    random.Random(0).shuffle(texts)
+    pairs = [(subject, judgement) for subject in SUBJECTS for judgement in JUDGEMENTS]
+    texts = [f"{subject} {judgement} {ENDINGS[i % len(ENDINGS)]}" for i, (subject, judgement) in enumerate(pairs)]
+    blanked = [re.sub(r"\b(was|is|be|and)\b", "[_]", text) for text in texts]
     made: dict[str, list[dict[str, Any]]] = {
         "locate": [{"text": text, "top": 3} for text in texts],
-        "infill": [
-            {"text": text.replace(" was ", " [_] ").replace(" is ", " [_] ") + " [_]", "n": 3} for text in texts
-        ],
+        "infill": [{"text": text, "n": 3} for text in blanked],
         "score": [{"left": text[:8], "inserted": text[8:20], "right": text[20:]} for text in texts],
         "replace": [{"text": text, "span": text.split()[2], "n": 3} for text in texts],
         "delete": [{"text": text, "unit": "word", "top": 3} for text in texts],
@@ -115,8 +115,8 @@ def make_questions(editor: Editor) -> dict[str, list[Question]]:
     for operation, bodies in made.items():
         results = [getattr(editor, operation)(**body) for body in bodies]
         answers = [schema.to_json(Call(operation, body), result) for body, result in zip(bodies, results, strict=True)]
-        pairs = zip(bodies, json.loads(json.dumps(answers)), strict=True)
-        asked[operation] = [Question(operation, body, answer) for body, answer in pairs]
+        plain = json.loads(json.dumps(answers))
+        asked[operation] = [Question(operation, body, answer) for body, answer in zip(bodies, plain, strict=True)]
     return asked
 
 

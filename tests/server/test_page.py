@@ -1,8 +1,12 @@
-"""The page in a real browser, with the bundled model: what a writer does, and what may go wrong meanwhile."""
+"""The page in a real browser, with the bundled model: what a writer does, and what may go wrong meanwhile.
+
+`python tests/server/test_page.py` takes the screenshots of the docs anew.
+"""
 
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from serving import free_port, running, serving
@@ -474,3 +478,40 @@ def test_a_change_is_of_whole_words(page, before, after, change):
 )
 def test_what_is_deleted_leaves_no_traces(page, text, start, end, left):
     assert in_module(page, "text", "(m, ...given) => m.without(...given)", text, start, end) == left
+
+
+# --- the screenshots of the docs -----------------------------------------------------------------------------
+
+
+def take_screenshots(directory):
+    desktop = {"viewport": {"width": 1200, "height": 640}}
+    with running("yelp", free_port()) as (address, _), playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+
+        def take(name, show, **settings):
+            page = browser.new_page(reduced_motion="reduce", **settings)
+            page.goto(address)
+            show(page)
+            page.wait_for_timeout(1500)
+            page.screenshot(path=directory / f"page-{name}.png")
+
+        take("desktop", show_suggestions, **desktop)
+        take("phone", show_suggestions, **{**PHONE, "device_scale_factor": 1.5})
+        take("dark", show_review, **desktop, color_scheme="dark")
+
+
+def show_suggestions(page):
+    write(page, "The food was and the service great. My dog is purple seven. We will definitely come back!")
+    wait_for_heat(page)
+    click_gap(page, "99.9")
+    page.locator("#suggestions .suggestion").first.wait_for()
+
+
+def show_review(page):
+    write(page, "The waitress was rude and slow. The pizza was cold, and I will not come back!")
+    revise(page)
+    page.get_by_role("button", name="Accept “").first.click()
+
+
+if __name__ == "__main__":
+    take_screenshots(Path(__file__).parents[2] / "docs" / "images")
