@@ -39,6 +39,7 @@ from xl_editor.server import schema
 HEALTH_FLOOR = 0.1  # seconds
 INFILL_FLOOR = 2.0  # times the rate of one by one
 SURELY_ACCEPTED = 0.5  # seconds before SIGTERM: what was sent earlier is not on its way any more
+ARRIVAL = 1.0  # seconds in which the clients come
 SUBJECTS = ("the food", "the waitress", "our table", "the pizza", "the place", "my husband", "the staff", "the bill")
 JUDGEMENTS = ("was cold and bland", "is great for the price", "was rude to everybody", "could be a lot better")
 ENDINGS = ("and we waited an hour .", "and i will come back soon .", "so never again !")
@@ -59,6 +60,7 @@ class Tally:
     wrong: list[str] = field(default_factory=list)
     n_busy: int = 0
     n_unanswered: int = 0  # of those that were surely accepted
+    took: float = 0.0  # seconds, until the last answer
 
     @property
     def n_right(self) -> int:
@@ -80,7 +82,7 @@ def main() -> None:
         everything = [question for asked in questions.values() for question in asked]
         with watching(address, process.pid) as watched:
             mixed = asyncio.run(drive(address, everything, arguments.clients, arguments.seconds))
-        report_mixed(alone, together, mixed, arguments.clients, arguments.seconds)
+        report_mixed(alone, together, mixed, arguments.clients)
         watched.report(f"{arguments.clients} clients")
         with watching(address, process.pid) as watched:
             crowd = asyncio.run(drive(address, everything, 10 * arguments.clients, arguments.seconds))
@@ -146,7 +148,7 @@ def rate(address: str, questions: list[Question], n_clients: int, seconds: float
     tally = asyncio.run(drive(address, questions, n_clients, seconds))
     if tally.wrong:
         print(f"wrong: {tally.wrong[0]}")
-    return tally.n_right / seconds
+    return tally.n_right / tally.took
 
 
 async def drive(
@@ -160,19 +162,31 @@ async def drive(
     tally = Tally()
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
     async with httpx2.AsyncClient(base_url=address, timeout=120, limits=limits) as client:
-        end = time.monotonic() + seconds
-        clients = [ask_until(end, client, questions, random.Random(number), tally) for number in range(n_clients)]
+        began = time.monotonic()
+        end = began + seconds
+        clients = [
+            ask_until(end, client, questions, random.Random(number), tally, ARRIVAL * number / n_clients)
+            for number in range(n_clients)
+        ]
         running = asyncio.gather(*clients)
         if terminated:
             await asyncio.sleep(seconds)
             terminated.terminate()
         await running
+        tally.took = time.monotonic() - began
     return tally
 
 
 async def ask_until(
-    end: float, client: httpx2.AsyncClient, questions: list[Question], chance: random.Random, tally: Tally
+    end: float,
+    client: httpx2.AsyncClient,
+    questions: list[Question],
+    chance: random.Random,
+    tally: Tally,
+    arrival: float,
 ) -> None:
+    """A client that comes after `arrival` seconds."""
+    await asyncio.sleep(arrival)
     while (began := time.monotonic()) < end:
         question = chance.choice(questions)
         try:
@@ -258,16 +272,14 @@ def watch(address: str, pid: int, pipe: Connection) -> None:
     pipe.send((health_seconds, megabytes))
 
 
-def report_mixed(
-    alone: dict[str, float], together: dict[str, float], mixed: Tally, n_clients: int, seconds: float
-) -> None:
+def report_mixed(alone: dict[str, float], together: dict[str, float], mixed: Tally, n_clients: int) -> None:
     print(f"| operation | one by one, /s | {n_clients} clients, /s | gain | mixed, /s | p50 | p95 |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for operation, before in alone.items():
         taken = mixed.seconds[operation]
         p50, p95 = (quantile(taken, q) for q in (0.5, 0.95))
         gain = f"{together[operation] / before:.2f} ×" if before else ""
-        rates = f"{before:.1f} | {together[operation]:.1f} | {gain} | {len(taken) / seconds:.1f}"
+        rates = f"{before:.1f} | {together[operation]:.1f} | {gain} | {len(taken) / mixed.took:.1f}"
         print(f"| {operation} | {rates} | {1000 * p50:,.0f} ms | {1000 * p95:,.0f} ms |")
     report_tally(f"{n_clients} clients", mixed)
 

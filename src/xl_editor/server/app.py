@@ -30,6 +30,7 @@ from xl_editor.server.worker import BusyError, StoppingError, Worker
 PAGE = Path(__file__).parent / "page"
 LIMITS = {"characters": schema.MAX_CHARACTERS, "texts": schema.MAX_TEXTS, "steps": schema.MAX_STEPS}
 MAX_WAITING = 128  # texts
+OPERATIONS = ("locate", "infill", "score", "replace", "delete", "classify", "transfer")
 
 Result = TypeVar("Result")
 
@@ -53,7 +54,19 @@ def create_app(
         await asyncio.to_thread(worker.stop)
 
     app = FastAPI(title="XL-Editor", version="1", docs_url=None, redoc_url=None, lifespan=lifespan)
+
+    def refuse_early(path: str) -> None:
+        """A full queue says so before anything is read: when hundreds ask at once, nobody waits for their bodies."""
+        operation = path.removeprefix("/v1/")
+        if operation in OPERATIONS:
+            try:
+                worker.check_room()
+            except BusyError as busy:
+                metrics.requests.labels(operation, 429).inc()
+                raise _busy(busy) from None
+
     # The last that is added stands first.
+    app.add_middleware(Guard, hosts=hosts, refuse_early=refuse_early)
     if origins:
         app.add_middleware(
             CORSMiddleware,
@@ -61,7 +74,6 @@ def create_app(
             allow_methods=["GET", "POST"],
             allow_headers=["Authorization", "Content-Type"],
         )
-    app.add_middleware(Guard, hosts=hosts)
     _add_error_handlers(app)
 
     def check_key(request: Request) -> None:
@@ -207,13 +219,17 @@ async def _translated(work: Awaitable[Result], asked: schema.Request) -> Result:
     try:
         return await work
     except BusyError as busy:
-        raise ApiError(429, str(busy), retry_after=busy.retry_after) from None
+        raise _busy(busy) from None
     except StoppingError as stopping:
         raise ApiError(503, str(stopping), retry_after=1) from None
     except asyncio.TimeoutError:
         raise ApiError(503, "The answer took too long; try a shorter text.", kind="timeout") from None
     except ValueError as error:
         raise refused(error, type(asked).model_fields) from None
+
+
+def _busy(busy: BusyError) -> ApiError:
+    return ApiError(429, str(busy), retry_after=busy.retry_after)
 
 
 async def _unless_gone(request: Request, work: Awaitable[Result]) -> Result | None:

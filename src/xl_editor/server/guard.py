@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -29,9 +29,10 @@ class Guard:
     server that listens for this computer alone, and read its answers (DNS rebinding).
     """
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str] = ()) -> None:
+    def __init__(self, app: ASGIApp, hosts: Collection[str], refuse_early: Callable[[str], None]) -> None:
         self.app = app
         self.hosts = hosts
+        self.refuse_early = refuse_early  # raises ApiError for a path that cannot be answered now
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -47,6 +48,7 @@ class Guard:
             headers = Headers(scope=scope)
             if self.hosts and _hostname(headers) not in self.hosts:
                 raise ApiError(400, f"The header Host must name one of {', '.join(self.hosts)}.", kind="bad_host")
+            self.refuse_early(scope["path"])
             body = await asyncio.wait_for(_read(headers, receive), BODY_SECONDS)
         except asyncio.TimeoutError:
             error = ApiError(408, f"The body must arrive within {BODY_SECONDS:g} s.")

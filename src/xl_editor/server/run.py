@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from xl_editor.editor import Editor
 from xl_editor.server.app import create_app
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+SWITCH_SECONDS = 0.0005
 LISTENING: dict[str, Any] = {
     "http": "h11",
     "ws": "none",
@@ -29,6 +31,8 @@ def run(
     origins: Sequence[str],
 ) -> None:
     """Serve until SIGINT or SIGTERM, and then finish what was accepted."""
+    # The event loop must get its turn soon while the worker's thread computes in Python.
+    sys.setswitchinterval(SWITCH_SECONDS)
     hosts = LOOPBACK if host in LOOPBACK else ()
     app = create_app(editors, max_waiting=max_waiting, api_key=api_key, origins=origins, hosts=hosts)
     shown = f"[{host}]" if ":" in host else host
