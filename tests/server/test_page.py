@@ -321,7 +321,7 @@ def test_a_text_that_is_too_long_is_told_and_not_sent(page):
     asked = []
     page.on("request", lambda request: asked.append(request.url) if request.method == "POST" else None)
     write(page, "too long " * 70)
-    expect(page.locator("#status")).to_contain_text("30 characters too long")
+    expect(page.locator("#status")).to_contain_text("34 characters too long")
     page.get_by_role("tab", name="Style").click()
     expect(page.get_by_role("button", name="Revise")).to_be_disabled()
     assert not asked

@@ -12,7 +12,7 @@ import { Sheet } from "./sheet.js";
 import { attempt, newTeller, note, say } from "./status.js";
 import { StylePanel } from "./style-panel.js";
 import { fillingsOf, insertionsAt, replacementsOf, Suggestions } from "./suggestions.js";
-import { changeBetween, countCodePoints, findBlanks, placeOf } from "./text.js";
+import { BLANK, changeBetween, countCodePoints, findBlanks, placeOf } from "./text.js";
 
 const AFTER_TYPING = 500; // ms of rest before the model reads the text
 const AFTER_MOVING = 200; // ms of rest before it is asked about a place
@@ -250,7 +250,9 @@ async function begin() {
   }));
   if (!given) return;
   byId("key-form").hidden = true;
-  ({ models, limits } = given);
+  models = given.models;
+  // A gap is asked about by a blank in it, which must find room, too.
+  limits = { ...given.limits, characters: given.limits.characters - BLANK.length - 1 };
   showModels();
   openLink();
   shown = null;

@@ -129,9 +129,10 @@ export class StylePanel {
     const what = edit.answer.inserted || `the deletion of ${edit.answer.removed}`;
     const button = make("button", { type: "button", className: label.toLowerCase(), "aria-label": `${label} “${what}”` }, label);
     button.addEventListener("click", () => {
+      const index = this.#document.now.review.indexOf(edit);
       onClick();
-      // The cards are drawn anew: whoever uses the keyboard stays among them.
-      (byId("edits").querySelector("button") ?? byId("run")).focus();
+      // The cards are drawn anew: whoever uses the keyboard stays where they were.
+      (byId("edits").children[index].querySelector("button") ?? byId("run")).focus();
     });
     return button;
   }

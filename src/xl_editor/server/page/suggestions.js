@@ -105,8 +105,10 @@ export class Suggestions {
   }
 
   #press(one, applied) {
-    if (this.#document.text !== this.#base) this.#document.undo();
+    const { states, index } = this.#document;
+    if (this.#document.text !== this.#base && states[index - 1]?.text === this.#base) this.#document.undo();
     if (!applied) this.#document.apply(one.text, one.kind, one.details);
+    else if (this.#document.text !== this.#base) this.#document.apply(this.#base, one.kind); // by another way than undoing
   }
 }
 
