@@ -84,12 +84,12 @@ HOSTILE = [
 ]
 REQUESTS = {
     "locate": lambda text: {"text": text},
-    "infill": lambda text: {"text": f"{text[:590]} [_]"},
+    "infill": lambda text: {"text": f"{text[:300]} [_]"},
     "score": lambda text: {"left": text, "inserted": text, "right": text},
     "replace": lambda text: {"text": text, "span": text},
     "delete": lambda text: {"text": text, "unit": "sentence"},
     "classify": lambda text: {"text": [text, "fine"]},
-    "transfer": lambda text: {"text": text, "to": "positive", "keep": [text[:100]], "max_steps": 1},
+    "transfer": lambda text: {"text": text[:100], "to": "positive", "keep": [text[:100]], "max_steps": 1},
 }
 
 
