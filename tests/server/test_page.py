@@ -26,6 +26,7 @@ pytestmark = [
 LACKING = "The food was and the service great."
 RUDE = "The waitress was rude and slow. I will not come back!"
 PATIENCE = 20_000  # ms, on a machine that has other things to do
+expect.set_options(timeout=PATIENCE)
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
 
@@ -58,7 +59,6 @@ def visit(browser):
         page.goto(address)
         return page
 
-    expect.set_options(timeout=PATIENCE)
     opened.complaints = complaints
     yield opened
     for context in contexts:
