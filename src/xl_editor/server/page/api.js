@@ -22,7 +22,7 @@ export function getModels(tell) {
   return patiently(async () => (await send("/v1/models", {})).json(), undefined, tell);
 }
 
-/** One question. `tell` hears of anything that keeps the writer waiting ("slow", "busy", "dead"), and null when it is over. */
+/** One question. `tell` hears of what keeps the writer waiting ("slow", "busy", "dead"), and null when it is over. */
 export function ask(operation, body, signal, tell) {
   return patiently(async () => (await send(`/v1/${operation}`, posted(body, signal))).json(), signal, tell);
 }

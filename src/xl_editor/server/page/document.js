@@ -51,11 +51,12 @@ export class Document extends EventTarget {
       this.amend({ text, review });
     } else {
       const opens = this.text.trim() === "";
-      this.#push({ text, kind: opens ? "opened" : "typed", label: opens ? "Wrote" : "Typed", review, details: {}, typed: true });
+      const [kind, label] = opens ? ["opened", "Wrote"] : ["typed", "Typed"];
+      this.#push({ text, kind, label, review, details: {}, typed: true });
     }
   }
 
-  /** A change that somebody chose: `details` are the server's numbers; `review` replaces what would follow by itself. */
+  /** A chosen change: `details` are the server's numbers, `review` replaces what would follow by itself. */
   apply(text, kind, details = {}, review = null) {
     text = cleaned(text);
     const change = changeBetween(this.text, text);

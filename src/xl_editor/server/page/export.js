@@ -34,7 +34,8 @@ export function asDiff(document) {
   const [before, after] = [document.sinceOpened[0].text, document.text];
   if (before === after) return "";
   const [old, now] = [before.split("\n"), after.split("\n")];
-  const lines = pairUp(old, now).map(([mark, line, isLast]) => `${mark}${line}\n${isLast ? "\\ No newline at end of file\n" : ""}`);
+  const noNewline = "\\ No newline at end of file\n";
+  const lines = pairUp(old, now).map(([mark, line, isLast]) => `${mark}${line}\n${isLast ? noNewline : ""}`);
   return `--- before.txt\n+++ after.txt\n@@ -1,${old.length} +1,${now.length} @@\n${lines.join("")}`;
 }
 
@@ -43,14 +44,14 @@ function pairUp(old, now) {
   const common = Array.from({ length: old.length + 1 }, () => new Array(now.length + 1).fill(0));
   for (let i = old.length - 1; i >= 0; i -= 1) {
     for (let j = now.length - 1; j >= 0; j -= 1) {
-      const same = same_line(i, j);
+      const same = isSameLine(i, j);
       common[i][j] = same ? common[i + 1][j + 1] + 1 : Math.max(common[i + 1][j], common[i][j + 1]);
     }
   }
   const lines = [];
   let [i, j] = [0, 0];
   while (i < old.length || j < now.length) {
-    if (i < old.length && j < now.length && same_line(i, j)) {
+    if (i < old.length && j < now.length && isSameLine(i, j)) {
       lines.push([" ", old[i], i === old.length - 1]);
       i += 1;
       j += 1;
@@ -65,7 +66,7 @@ function pairUp(old, now) {
   return lines;
 
   // The last line of a text has no line end, and so differs from the same words elsewhere.
-  function same_line(i, j) {
+  function isSameLine(i, j) {
     return old[i] === now[j] && (i === old.length - 1) === (j === now.length - 1);
   }
 }

@@ -25,7 +25,8 @@ export async function findHeat(ask, text, unit) {
     const misfit = Math.log(perplexity_ratio);
     const number = misfit > 0 ? `${multiple(misfit)} × worse` : "";
     const tip = number ? `Fits ${number} than nothing` : "Fits well";
-    return { start: offsets[start], end: offsets[end], heat: between(GLOW[unit][0], misfit, GLOW[unit][1]), number, tip };
+    const [low, high] = GLOW[unit];
+    return { start: offsets[start], end: offsets[end], heat: between(low, misfit, high), number, tip };
   });
   return { gaps, units };
 }

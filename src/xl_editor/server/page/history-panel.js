@@ -3,7 +3,16 @@
 import { byId, download, make } from "./dom.js";
 import { asDiff, asJson } from "./export.js";
 
-const KINDS = { opened: "text", typed: "by hand", insert: "suggestion", replace: "suggestion", delete: "suggestion", fill: "blanks", style: "style", rejected: "taken back" };
+const KINDS = {
+  opened: "text",
+  typed: "by hand",
+  insert: "suggestion",
+  replace: "suggestion",
+  delete: "suggestion",
+  fill: "blanks",
+  style: "style",
+  rejected: "taken back",
+};
 
 export class HistoryPanel {
   #document;
@@ -25,8 +34,10 @@ export class HistoryPanel {
     const list = byId("states");
     const focused = [...list.querySelectorAll("button")].indexOf(document.activeElement);
     const items = states.map((state, i) => {
-      const button = make("button", { type: "button", "aria-current": i === index ? "step" : null, className: i > index ? "ahead" : "" });
-      button.append(make("span", { className: "words" }, state.label), make("span", { className: "number" }, KINDS[state.kind]));
+      const label = make("span", { className: "words" }, state.label);
+      const kind = make("span", { className: "number" }, KINDS[state.kind]);
+      const button = make("button", { type: "button", "aria-current": i === index ? "step" : null }, label, kind);
+      button.classList.toggle("ahead", i > index);
       button.addEventListener("click", () => this.#document.goTo(i));
       return make("li", {}, button);
     });

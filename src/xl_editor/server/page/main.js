@@ -162,7 +162,7 @@ function showLength() {
   const n = countCodePoints(text.text);
   count.textContent = n > 0.8 * limits.characters ? `${n} of ${limits.characters} characters` : "";
   count.classList.toggle("over", tooMany() > 0);
-  const words = `The text is ${tooMany()} characters too long for the model. Shorten it to see heat and suggestions again.`;
+  const words = `The text is ${tooMany()} characters too long. Shorten it to see heat and suggestions again.`;
   say("length", tooMany() > 0 ? { kind: "error", text: words } : null);
 }
 

@@ -10,7 +10,8 @@ import { withChange } from "./text.js";
 
 /** A new edit of a run: the server's answer, and the change of the text that it comes to. */
 export function newEdit(id, answer, change) {
-  return { id, answer, status: "pending", at: change.start, removed: change.removed, inserted: change.inserted, under: null };
+  const { start, removed, inserted } = change;
+  return { id, answer, status: "pending", at: start, removed, inserted, under: null };
 }
 
 /** The edits after a change of the text, which was made by another edit (`by` its id) or by the writer's hand. */
@@ -46,7 +47,8 @@ export function reject(text, edits, id) {
 }
 
 export function accept(edits, ids) {
-  return edits.map((edit) => (ids.includes(edit.id) && edit.status === "pending" ? { ...edit, status: "accepted" } : edit));
+  const isMeant = (edit) => ids.includes(edit.id) && edit.status === "pending";
+  return edits.map((edit) => (isMeant(edit) ? { ...edit, status: "accepted" } : edit));
 }
 
 /** Where words of edits that still stand are in the text. */

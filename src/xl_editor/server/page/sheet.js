@@ -89,8 +89,8 @@ export class Sheet extends EventTarget {
       const unit = units.find((unit) => unit.start <= start && end <= unit.end);
       const covering = marks.filter((mark) => mark.start <= start && end <= mark.end);
       if (!unit && !covering.length) return void pieces.push(text.slice(start, end));
-      const piece = make("span", { className: ["piece", ...covering.map((mark) => mark.kind)].join(" "), "data-tip": unit?.tip });
-      piece.textContent = text.slice(start, end);
+      const piece = make("span", { className: "piece", "data-tip": unit?.tip }, text.slice(start, end));
+      piece.classList.add(...covering.map((mark) => mark.kind));
       piece.style.setProperty("--heat", unit?.heat ?? 0);
       pieces.push(piece);
     });

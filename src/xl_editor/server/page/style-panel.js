@@ -107,7 +107,10 @@ export class StylePanel {
     if (inserted) change.append(make("ins", {}, inserted));
     const card = make("li", { className: "edit", "data-status": edit.status }, change);
     if (log_odds === null) card.append(make("p", { className: "number" }, "forced: nothing else was worth its cost"));
-    else card.append(make("p", { className: "number", title: `log f ${signed(log_odds)}` }, `was ${odds(-log_odds)} in ${target}`));
+    else {
+      const title = `log f ${signed(log_odds)}`;
+      card.append(make("p", { className: "number", title }, `was ${odds(-log_odds)} in ${target}`));
+    }
     if (style_before && style_after) card.append(swing(target, style_before[target], style_after[target]));
     card.append(this.#choices(edit, review));
     return card;
@@ -127,7 +130,8 @@ export class StylePanel {
 
   #button(label, edit, onClick) {
     const what = edit.answer.inserted || `the deletion of ${edit.answer.removed}`;
-    const button = make("button", { type: "button", className: label.toLowerCase(), "aria-label": `${label} “${what}”` }, label);
+    const named = { className: label.toLowerCase(), "aria-label": `${label} “${what}”` };
+    const button = make("button", { type: "button", ...named }, label);
     button.addEventListener("click", () => {
       const index = this.#document.now.review.indexOf(edit);
       onClick();
@@ -138,7 +142,8 @@ export class StylePanel {
   }
 
   #keptWord(word) {
-    const button = make("button", { type: "button", className: "kept-word", title: "May be edited again" }, `${word} ×`);
+    const named = { className: "kept-word", title: "May be edited again" };
+    const button = make("button", { type: "button", ...named }, `${word} ×`);
     button.addEventListener("click", () => {
       this.#kept.delete(word);
       this.render(this.canAsk);

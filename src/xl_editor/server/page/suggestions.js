@@ -28,11 +28,13 @@ export class Suggestions {
     this.#head(empty ? "Suggestions" : places.length ? "Worth a look" : "Nothing stands out", "");
     const hint = empty
       ? "Write or paste something, or begin with an example."
-      : "Put the caret between two words to see what could go there. Select words, or put it inside one, to see what could stand instead.";
+      : "Put the caret between two words to see what could go there. " +
+        "Select words, or put it inside one, to see what could stand instead.";
     byId("hint").textContent = hint;
     const shown = places.slice(0, LOOKS).map((place) => {
       const around = make("span", { className: "words" }, ...drawnPlace(text, place));
-      const look = make("button", { type: "button", className: "look", title: place.tip }, around, make("span", { className: "number" }, place.number));
+      const number = make("span", { className: "number" }, place.number);
+      const look = make("button", { type: "button", className: "look", title: place.tip }, around, number);
       look.addEventListener("click", () => this.#onLook(place));
       return make("li", {}, look);
     });
@@ -94,7 +96,8 @@ export class Suggestions {
       const applied = one.text === this.#document.text && one.text !== this.#base;
       const words = make("span", { className: `words ${one.kind}` }, one.words);
       const number = make("span", { className: "number", title: one.title }, applied ? "undo" : one.number);
-      const button = make("button", { type: "button", className: "suggestion", "aria-pressed": String(applied) }, words, number);
+      const pressed = { className: "suggestion", "aria-pressed": String(applied) };
+      const button = make("button", { type: "button", ...pressed }, words, number);
       button.disabled = one.text === this.#base;
       button.style.setProperty("--strength", Math.exp(one.strength - strongest));
       button.addEventListener("click", () => this.#press(one, applied));
@@ -108,7 +111,7 @@ export class Suggestions {
     const { states, index } = this.#document;
     if (this.#document.text !== this.#base && states[index - 1]?.text === this.#base) this.#document.undo();
     if (!applied) this.#document.apply(one.text, one.kind, one.details);
-    else if (this.#document.text !== this.#base) this.#document.apply(this.#base, one.kind); // by another way than undoing
+    else if (this.#document.text !== this.#base) this.#document.apply(this.#base, one.kind); // other steps lie between
   }
 }
 
@@ -134,7 +137,8 @@ export async function replacementsOf(ask, text, place) {
   ]);
   const [nothing, standing] = results;
   const log_odds = nothing.logprob - standing.logprob;
-  const deletion = { words: "delete", kind: "delete", text: without(text, place.start, place.end), ...numbers(log_odds, nothing.logprob) };
+  const rest = without(text, place.start, place.end);
+  const deletion = { words: "delete", kind: "delete", text: rest, ...numbers(log_odds, nothing.logprob) };
   const others = edits.filter((edit) => edit.inserted).map((edit) => ({
     words: edit.inserted,
     kind: "replace",
@@ -144,14 +148,15 @@ export async function replacementsOf(ask, text, place) {
   return [...others, deletion].sort((a, b) => b.strength - a.strength);
 
   function numbers(log_odds, logprob) {
-    return { strength: log_odds, number: odds(log_odds), title: `log odds ${signed(log_odds)}`, details: { log_odds, logprob } };
+    const title = `log odds ${signed(log_odds)}`;
+    return { strength: log_odds, number: odds(log_odds), title, details: { log_odds, logprob } };
   }
 }
 
 function fromFilling({ text, inserted, logprob }, kind) {
   const words = inserted.map((part) => part || "∅").join(" … ");
-  const number = percent(Math.exp(logprob));
-  return { words, kind, text: withEscapes(text), strength: logprob, number, title: `log q ${signed(logprob)}`, details: { logprob } };
+  const numbers = { strength: logprob, number: percent(Math.exp(logprob)), title: `log q ${signed(logprob)}` };
+  return { words, kind, text: withEscapes(text), ...numbers, details: { logprob } };
 }
 
 function headingOf(text, place) {

@@ -88,7 +88,8 @@ export function changeBetween(before, after) {
   const cutsWord = (text, at) => at > 0 && at < text.length && !isSpace(text[at - 1]) && !isSpace(text[at]);
   while (cutsWord(before, start) || cutsWord(after, start)) start -= 1;
   while (tail > 0 && (cutsWord(before, before.length - tail) || cutsWord(after, after.length - tail))) tail -= 1;
-  return { start, removed: before.slice(start, before.length - tail), inserted: after.slice(start, after.length - tail) };
+  const cut = (text) => text.slice(start, text.length - tail);
+  return { start, removed: cut(before), inserted: cut(after) };
 }
 
 export function withChange(text, { start, removed, inserted }) {
