@@ -322,7 +322,7 @@ def test_sigterm_finishes_what_was_accepted(toy_directory):
     with running(toy_directory, free_port()) as (address, process), ThreadPoolExecutor(12) as pool:
         asked = {"text": ["the food was great and the staff is slow . " * 8] * 4, "unit": "span"}
         answers = [pool.submit(httpx2.post, f"{address}/v1/delete", json=asked, timeout=60) for _ in range(12)]
-        time.sleep(0.5)
+        time.sleep(1.5)  # until all have come
         process.terminate()
         assert [answer.result().status_code for answer in answers] == [200] * 12
         assert process.wait(timeout=30) in (0, -15)

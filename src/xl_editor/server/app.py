@@ -94,9 +94,10 @@ def create_app(
             results = await _unless_gone(request, _translated(worker.ask(editor_of(asked), calls), asked))
             if results is None:
                 return Response(status_code=status)
+            # Thousands of answers take long to write down: not in the event loop.
+            response = await asyncio.to_thread(_response, asked, calls, results)
             status = 200
-            answers = _answers(asked, calls, results)
-            return JSONResponse({"results": answers} if asked.is_list else answers[0])
+            return response
         except ApiError as error:
             status = error.status
             raise
@@ -205,13 +206,13 @@ def create_app(
     return app
 
 
-def _answers(asked: schema.Request, calls: Sequence[Call], results: Sequence[Any]) -> list[dict[str, Any]]:
+def _response(asked: schema.Request, calls: Sequence[Call], results: Sequence[Any]) -> Response:
     answers = []
     for index, (call, result) in enumerate(zip(calls, results, strict=True)):
         if isinstance(result, ValueError):
             raise refused(result, type(asked).model_fields, index if asked.is_list else None)
         answers.append(schema.to_json(call, result))
-    return answers
+    return JSONResponse({"results": answers} if asked.is_list else answers[0])
 
 
 async def _translated(work: Awaitable[Result], asked: schema.Request) -> Result:
