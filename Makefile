@@ -20,7 +20,7 @@ run: $(VENV)/edit.stamp
 	  "i love this place and i will definitely be back ."
 
 test: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -rs
 
 test-slow: $(VENV)/cluster.stamp
 	$(BIN)/python -m pytest -m slow

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 EXIT_SOME_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 SHOW_PROGRESS_FROM = 20  # texts
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 app = typer.Typer(
     name="xl-editor",
@@ -464,12 +463,13 @@ def serve(
     api_key_file: Annotated[Path | None, typer.Option(help="A file with a key that requests must carry.")] = None,
     origin: Annotated[list[str] | None, typer.Option(help="A web site whose pages may ask; may be repeated.")] = None,
 ) -> None:
-    """Serve an HTTP API. The key may also come from the environment: XL_EDITOR_API_KEY.
+    """Serve an HTTP API, and a page to write on. The key may also come from the environment: XL_EDITOR_API_KEY.
 
     xl-editor serve --port 8000
     """
+    _wait_passively()
     with _extra("Serving", "serve"):
-        from xl_editor.server.run import run
+        from xl_editor.server.run import LOOPBACK, run
     from xl_editor.editor import bundled_models
 
     key = api_key_file.read_text(encoding="utf-8").strip() if api_key_file else os.environ.get("XL_EDITOR_API_KEY", "")
@@ -477,10 +477,14 @@ def serve(
         _refuse("--api-key-file must hold a key, and is empty.")
     if host not in LOOPBACK and not key:
         _refuse(f"--host {host} opens the server to others: give it a key with --api-key-file.")
-    named = {Path(name).name: _load(name) for name in model or bundled_models()}
-    if not named:
+    sources = model or list(bundled_models())
+    names = [Path(source).name for source in sources]
+    if not names:
         _refuse("No model is bundled; name one with --model.")
-    run(named, host, port, max_waiting=queue, api_key=key or None, origins=origin or ())
+    if len(set(names)) < len(names):
+        _refuse(f"--model must give models of different names, got {', '.join(names)}.")
+    editors = {name: _load(source) for name, source in zip(names, sources, strict=True)}
+    run(editors, host, port, max_waiting=queue, api_key=key or None, origins=origin or ())
 
 
 class _Plain:

@@ -418,21 +418,25 @@ class Editor:
     ) -> Callable[[Sequence[Task]], Iterator[list[Revision]]]:
         """How the preset makes its revisions, with the model's own settings unless others are given."""
         self._check_transfer(to, source)
-        if preset not in PRESETS:
-            raise EditorError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}.")
-        settings = dict(self.model.config.editor.get("presets", {}).get(preset, {}))
+        rules = self.rules(preset)
         if max_steps is not None:
             _check_at_least("max_steps", max_steps, 0)
-            settings["max_steps"] = max_steps
+            rules = replace(rules, max_steps=max_steps)
         if threshold is not None:
-            settings["threshold"] = threshold
-        if preset == "paper":
-            return partial(transfer_rounds, self.engine, target=to, rules=PaperRules(**settings))
-        rules = SearchRules(**settings)
+            rules = replace(rules, threshold=threshold)
+        if isinstance(rules, PaperRules):
+            return partial(transfer_rounds, self.engine, target=to, rules=rules)
         special = SpecialTokens(self.codec.number_id, self.codec.closing_ids)
         return partial(
             search_rounds, self.engine, target=to, rules=rules, units_of=self._words_as_units, special=special
         )
+
+    def rules(self, preset: str) -> SearchRules | PaperRules:
+        """What a preset of `transfer` means for this model."""
+        if preset not in PRESETS:
+            raise EditorError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}.")
+        settings = self.model.config.editor.get("presets", {}).get(preset, {})
+        return PaperRules(**settings) if preset == "paper" else SearchRules(**settings)
 
     def _words_as_units(self, ids: Ids) -> Sequence[tuple[int, int]]:
         encoded = self.codec.encode(self.codec.decode(ids))

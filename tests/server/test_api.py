@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
 import pytest
-from serving import serving
+from serving import free_port, running, serving
 
 from xl_editor.editor import Call, EditorError
 from xl_editor.server import guard, worker
@@ -159,6 +159,7 @@ def test_rounds_of_a_transfer_grow_into_the_trace(editor):
         ("/v1/locate", {"text": "a", "model": "gpt"}, 404, "model_not_found", "model", "toy"),
         ("/v1/locate", b'{"text": "\\ud800"}', 422, "invalid", "text", ""),
         ("/v1/infill", {"text": "no blank"}, 422, "invalid", "text", "must contain a blank"),
+        ("/v1/infill", {"text": "[_] " * 21}, 422, "invalid", "text", "at most 20 blanks"),
         ("/v1/infill", {"text": "[_]", "beam": 10_000}, 422, "invalid", "beam", "less than or equal"),
         ("/v1/replace", {"text": "a b", "span": [1, 99]}, 422, "invalid", "span", "within 0..3"),
         ("/v1/replace", {"text": ["a"], "span": "a"}, 422, "invalid", "text", "lists of the same length"),
@@ -295,9 +296,22 @@ def test_a_key_is_wanted_where_one_is_set(editor):
         assert "Access-Control-Allow-Origin" not in other.headers
 
 
+def test_names_that_are_not_ours_are_refused(editor):
+    def status(address, host):
+        return httpx2.get(f"{address}/v1/models", headers={"Host": host}).status_code
+
+    with serving(create_app({"toy": editor}, hosts=("127.0.0.1", "::1", "localhost"))) as address:
+        assert [status(address, host) for host in ("localhost:80", "LOCALHOST", "[::1]:8000", "127.0.0.1")] == [200] * 4
+        assert [status(address, host) for host in ("evil.example", "localhost.evil.example", "[::2]", "")] == [400] * 4
+    with serving(create_app({"toy": editor})) as address:
+        assert status(address, "any.example") == 200
+
+
 def test_models_health_and_readiness(client):
     (model,) = client.get("/v1/models").json()["models"]
     assert (model["name"], model["styles"]) == ("toy", ["negative", "positive"])
+    assert model["presets"]["default"]["max_steps"] >= 1
+    assert model["presets"]["paper"]["threshold"] > 0
     assert client.get("/readyz").json() == {"status": "ready"}
     assert client.get("/docs").status_code == 200
     paths = client.get("/openapi.json").json()["paths"]
@@ -306,36 +320,22 @@ def test_models_health_and_readiness(client):
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_sigterm_finishes_what_was_accepted(toy_directory):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "xl_editor.cli", "serve", "--model", str(toy_directory), "--port", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    address = f"http://127.0.0.1:{port}"
-
-    def is_up():
-        try:
-            return httpx2.get(f"{address}/readyz").status_code == 200
-        except httpx2.TransportError:
-            return False
-
-    deadline = time.monotonic() + 60
-    while not is_up():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    with ThreadPoolExecutor(12) as pool:
+    with running(toy_directory, free_port()) as (address, process), ThreadPoolExecutor(12) as pool:
         asked = {"text": ["the food was great and the staff is slow . " * 8] * 4, "unit": "span"}
         answers = [pool.submit(httpx2.post, f"{address}/v1/delete", json=asked, timeout=60) for _ in range(12)]
-        time.sleep(0.5)
+        time.sleep(1.5)  # until all have come
         process.terminate()
         assert [answer.result().status_code for answer in answers] == [200] * 12
-    process.communicate(timeout=30)
-    assert process.returncode in (0, -15)
+        assert process.wait(timeout=30) in (0, -15)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["--host", "0.0.0.0"], "give it a key"), (["--model", "./nowhere"], "not a directory with a model")],
+    [
+        (["--host", "0.0.0.0"], "give it a key"),
+        (["--model", "./nowhere"], "not a directory with a model"),
+        (["--model", "one/model", "--model", "other/model"], "different names, got model, model"),
+    ],
 )
 def test_what_cannot_be_served_is_one_sentence(arguments, message):
     done = subprocess.run(

@@ -8,17 +8,18 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse, StreamingResponse
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
-from xl_editor.editor import Call, Editor
+from xl_editor.editor import PRESETS, Call, Editor
 from xl_editor.edits import Score, Trace
 from xl_editor.server import schema
 from xl_editor.server.errors import ApiError, invalid, refused
@@ -34,6 +35,7 @@ LIMITS = {
     "steps": schema.MAX_STEPS,
 }
 MAX_WAITING = 128  # texts
+OPERATIONS = ("locate", "infill", "score", "replace", "delete", "classify", "transfer")
 
 Result = TypeVar("Result")
 
@@ -44,8 +46,9 @@ def create_app(
     max_waiting: int = MAX_WAITING,
     api_key: str | None = None,
     origins: Sequence[str] = (),
+    hosts: Sequence[str] = (),
 ) -> FastAPI:
-    """A server of these models, the first of which answers who names none."""
+    """A server of these models, the first of which answers who names none; under these names of hosts, if any."""
     metrics = Metrics()
     worker = Worker(list(editors.values()), max_waiting, metrics)
 
@@ -56,7 +59,19 @@ def create_app(
         await asyncio.to_thread(worker.stop)
 
     app = FastAPI(title="XL-Editor", version="1", docs_url=None, redoc_url=None, lifespan=lifespan)
+
+    def refuse_early(path: str) -> None:
+        """A full queue says so before anything is read: when hundreds ask at once, nobody waits for their bodies."""
+        operation = path.removeprefix("/v1/")
+        if operation in OPERATIONS:
+            try:
+                worker.check_room()
+            except BusyError as busy:
+                metrics.requests.labels(operation, 429).inc()
+                raise _busy(busy) from None
+
     # The last that is added stands first.
+    app.add_middleware(Guard, hosts=hosts, refuse_early=refuse_early)
     if origins:
         app.add_middleware(
             CORSMiddleware,
@@ -64,7 +79,6 @@ def create_app(
             allow_methods=["GET", "POST"],
             allow_headers=["Authorization", "Content-Type"],
         )
-    app.add_middleware(Guard)
     _add_error_handlers(app)
 
     def check_key(request: Request) -> None:
@@ -85,9 +99,10 @@ def create_app(
             results = await _unless_gone(request, _translated(worker.ask(editor_of(asked), calls), asked))
             if results is None:
                 return Response(status_code=status)
+            # Thousands of answers take long to write down: not in the event loop.
+            response = await asyncio.to_thread(_response, asked, calls, results)
             status = 200
-            answers = _answers(asked, calls, results)
-            return JSONResponse({"results": answers} if asked.is_list else answers[0])
+            return response
         except ApiError as error:
             status = error.status
             raise
@@ -121,7 +136,7 @@ def create_app(
             finally:
                 metrics.requests.labels("transfer", status).inc()
 
-        return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+        return StreamingResponse(events(), media_type="text/event-stream")
 
     v1 = APIRouter(prefix="/v1", dependencies=[Depends(check_key)])
 
@@ -186,7 +201,7 @@ def create_app(
 
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
-        return RedirectResponse("/docs")
+        return FileResponse(PAGE / "index.html")
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
@@ -196,13 +211,13 @@ def create_app(
     return app
 
 
-def _answers(asked: schema.Request, calls: Sequence[Call], results: Sequence[Any]) -> list[dict[str, Any]]:
+def _response(asked: schema.Request, calls: Sequence[Call], results: Sequence[Any]) -> Response:
     answers = []
     for index, (call, result) in enumerate(zip(calls, results, strict=True)):
         if isinstance(result, ValueError):
             raise refused(result, type(asked).model_fields, index if asked.is_list else None)
         answers.append(schema.to_json(call, result))
-    return answers
+    return JSONResponse({"results": answers} if asked.is_list else answers[0])
 
 
 async def _translated(work: Awaitable[Result], asked: schema.Request) -> Result:
@@ -210,13 +225,17 @@ async def _translated(work: Awaitable[Result], asked: schema.Request) -> Result:
     try:
         return await work
     except BusyError as busy:
-        raise ApiError(429, str(busy), retry_after=busy.retry_after) from None
+        raise _busy(busy) from None
     except StoppingError as stopping:
         raise ApiError(503, str(stopping), retry_after=1) from None
     except asyncio.TimeoutError:
         raise ApiError(503, "The answer took too long; try a shorter text.", kind="timeout") from None
     except ValueError as error:
         raise refused(error, type(asked).model_fields) from None
+
+
+def _busy(busy: BusyError) -> ApiError:
+    return ApiError(429, str(busy), retry_after=busy.retry_after)
 
 
 async def _unless_gone(request: Request, work: Awaitable[Result]) -> Result | None:
@@ -261,14 +280,21 @@ def _documented(answer: Any) -> dict[int | str, dict[str, Any]]:
     errors: dict[int | str, dict[str, Any]] = {
         status: {"model": schema.Error} for status in (400, 401, 404, 408, 413, 422, 429, 503)
     }
-    return {200: {"model": answer | schema.Many[answer]}, **errors}
+    success: dict[str, Any] = {"model": answer | schema.Many[answer]}
+    if answer is Trace:
+        success["content"] = {"text/event-stream": {}}
+    return {200: success, **errors}
 
 
 def _described(name: str, editor: Editor) -> schema.Model:
     config = editor.model.config
-    presets = config.editor.get("presets", {})
     return schema.Model(
-        name=name, vocabulary=config.vocab_size, layers=config.n_layer, styles=list(editor.styles), presets=presets
+        name=name,
+        vocabulary=config.vocab_size,
+        layers=config.n_layer,
+        styles=list(editor.styles),
+        style_optional=editor.engine.format.style_optional,
+        presets={preset: asdict(editor.rules(preset)) for preset in PRESETS},
     )
 
 

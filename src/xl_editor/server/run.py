@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import uvicorn
 
 from xl_editor.editor import Editor
 from xl_editor.server.app import create_app
 
-MAX_CONNECTIONS = 1024
-IDLE_SECONDS = 5  # that a connection is kept for the next request
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+SWITCH_SECONDS = 0.0005
+LISTENING: dict[str, Any] = {
+    "http": "h11",
+    "ws": "none",
+    "limit_concurrency": 1024,  # connections; past that, a plain 503
+    "timeout_keep_alive": 5,  # seconds that a connection is kept for the next request
+}
 
 
 def run(
@@ -23,16 +31,10 @@ def run(
     origins: Sequence[str],
 ) -> None:
     """Serve until SIGINT or SIGTERM, and then finish what was accepted."""
-    app = create_app(editors, max_waiting=max_waiting, api_key=api_key, origins=origins)
+    # The event loop must get its turn soon while the worker's thread computes in Python.
+    sys.setswitchinterval(SWITCH_SECONDS)
+    hosts = LOOPBACK if host in LOOPBACK else ()
+    app = create_app(editors, max_waiting=max_waiting, api_key=api_key, origins=origins, hosts=hosts)
     shown = f"[{host}]" if ":" in host else host
-    print(f"XL-Editor ({', '.join(editors)}) at http://{shown}:{port}/docs. Ctrl-C ends it.", flush=True)
-    uvicorn.run(
-        app,
-        host=host,
-        port=port,
-        log_level="warning",
-        http="h11",
-        ws="none",
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_keep_alive=IDLE_SECONDS,
-    )
+    print(f"XL-Editor ({', '.join(editors)}) at http://{shown}:{port}/. Ctrl-C ends it.", flush=True)
+    uvicorn.run(app, host=host, port=port, log_level="warning", **LISTENING)

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_v
 
 from xl_editor.editor import Call
 from xl_editor.edits import Deletion, Edit, Filling, Score, Slot, Trace
+from xl_editor.text import split_blanks
 
 MAX_CHARACTERS = 3000  # so many take `locate` and `delete` seconds, and ten times as many ten times as long
 MAX_TRANSFERRED = 600  # characters; the time of Algorithm 1 grows with the cube of the length
@@ -15,6 +16,7 @@ MAX_TEXTS = 64
 MAX_TOP = 200
 MAX_WIDTH = 20  # of a beam, and of the list of answers that comes from it
 MAX_STEPS = 20
+MAX_BLANKS = 20  # of a text: each is filled after the one before it
 MAX_SEED = 2**63 - 1
 
 ShortText = Annotated[str, Field(max_length=MAX_CHARACTERS)]
@@ -94,6 +96,13 @@ class InfillRequest(_Searched):
     operation = "infill"
 
     text: Texts
+
+    @model_validator(mode="after")
+    def _few_blanks(self) -> InfillRequest:
+        texts = self.text if isinstance(self.text, list) else [self.text]
+        if any(len(split_blanks(text)) - 1 > MAX_BLANKS for text in texts):
+            raise ValueError(f"text may hold at most {MAX_BLANKS} blanks.")
+        return self
 
 
 class ReplaceRequest(_Searched):
@@ -186,6 +195,7 @@ class Model(BaseModel):
     vocabulary: int
     layers: int
     styles: list[str]
+    style_optional: bool  # whether it also edits without one
     presets: dict[str, dict[str, Any]]
 
 

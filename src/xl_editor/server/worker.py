@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 import threading
 import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -121,8 +122,7 @@ class Worker:
             if self._stopping:
                 raise StoppingError("The server is shutting down.")
             if self._waiting and self._n_waiting + len(job.calls) > self.max_waiting:
-                seconds = math.ceil(self._n_waiting * self._seconds_per_text)
-                raise BusyError(min(max(seconds, 1), MAX_RETRY_SECONDS))
+                raise self._busy()
             self._waiting.append(job)
             self._changed.notify()
 
@@ -131,6 +131,16 @@ class Worker:
             job.abandoned = True
             if job in self._waiting:
                 self._waiting.remove(job)
+
+    def check_room(self) -> None:
+        """Raises `BusyError` if nothing whatever would be accepted."""
+        if self._n_waiting >= self.max_waiting:
+            raise self._busy()
+
+    def _busy(self) -> BusyError:
+        # Those who are refused together are not to come back together.
+        seconds = math.ceil(self._n_waiting * self._seconds_per_text * random.uniform(1, 2))
+        return BusyError(min(max(seconds, 1), MAX_RETRY_SECONDS))
 
     @property
     def _n_waiting(self) -> int:
