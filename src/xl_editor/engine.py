@@ -231,9 +231,9 @@ class Engine:
         ending = self.format.classifying_end
         found: dict[Ids, dict[str, float]] = {}
         for batch in self._batches(list(dict.fromkeys(map(tuple, texts))), lambda t: (len(t) + len(ending), 1)):
-            scores = classify(
-                self.model, self.format, left_padded([[*t, *ending] for t in batch], self.model).to(self.device)
-            )
+            ids = left_padded([[*t, *ending] for t in batch], self.model).to(self.device)
+            with torch.inference_mode():
+                scores = classify(self.model, self.format, ids)
             for text, row in zip(batch, scores.softmax(-1).tolist(), strict=True):
                 found[text] = dict(zip(self.format.styles, row, strict=True))
         return [found[tuple(text)] for text in texts]

@@ -126,9 +126,9 @@ class Dropout(nn.Module):
         return x if mask is None else x * mask
 
     def add(self, base: Tensor, x: Tensor) -> Tensor:
-        """Return base + dropout(x), in one pass."""
+        """Return base + dropout(x), in one pass; x, which nobody else reads, may be overwritten."""
         mask = self._mask(x)
-        return base + x if mask is None else torch.addcmul(base, x, mask)
+        return x.add_(base) if mask is None else torch.addcmul(base, x, mask)
 
     def _mask(self, x: Tensor) -> Tensor | None:
         if not self.training or self.p == 0:
@@ -147,8 +147,33 @@ def _dropout_mask(p: float, size: int) -> Tensor:
     return torch.rand(size, generator=generator).ge_(p).div_(1 - p)
 
 
+@dataclass(frozen=True)
+class Positions:
+    """What a layer's attention makes of each of M distances, one after the other from `low` on; scaled already."""
+
+    low: int
+    keys: Tensor  # R_d, which a row's query meets, (H, D, M)
+    biases: Tensor  # what is the same for every row, (H, 1, M)
+
+    def between(self, low: int, high: int) -> Positions:
+        some = slice(low - self.low, high + 1 - self.low)
+        return Positions(low, self.keys[..., some], self.biases[..., some])
+
+
+@dataclass(frozen=True)
+class RememberedPositions:
+    """The positions of all layers, for distances up to `reach`, as they are with one version of the weights."""
+
+    version: tuple[tuple[int, int], ...]
+    reach: int
+    of_layers: list[Positions]
+
+
 class RelativeAttention(nn.Module):
-    """score(i, j) = (q_i + r_w)·k_j + (q_i + r_r)·R_{distance(i, j)} + (q_i + r_s)·segment(i, j)."""
+    """score(i, j) = (q_i + r_w)·k_j + (q_i + r_r)·R_{distance(i, j)} + (q_i + r_s)·segment(i, j).
+
+    Computed with q_i + r_w throughout, to which the constants (r_r − r_w)·R_d and (r_s − r_w)·segment are added.
+    """
 
     def __init__(self, config: XLEditorConfig) -> None:
         super().__init__()
@@ -158,36 +183,47 @@ class RelativeAttention(nn.Module):
         self.seg_embed = nn.Parameter(torch.empty(2, *shape[1:]))
         self.layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.dropout)
+        self.scale = 1 / math.sqrt(config.d_head)
+
+    def queries(self, rows: Tensor) -> Tensor:
+        """q_i + r_w. *Shape:* (…, d_model) → (…, H, D)."""
+        return F.linear(rows, self.q.flatten(1).mT, self.r_w_bias.flatten()).unflatten(-1, self.r_w_bias.shape)
 
     def keys_and_values(self, content: Tensor) -> tuple[Tensor, Tensor]:
-        """*Shape:* (B, N, d_model) → twice (B, H, N, D)."""
-        return self._heads(content, self.k).transpose(1, 2), self._heads(content, self.v).transpose(1, 2)
+        """*Shape:* (…, d_model) → twice (…, H, D)."""
+        return self._heads(content, self.k), self._heads(content, self.v)
+
+    def positions(self, low: int, encodings: Tensor) -> Positions:
+        """*Shape:* encodings (M, d_model), of the distances from `low` on."""
+        keys = self._heads(encodings, self.r * self.scale).permute(1, 2, 0)  # (H, D, M)
+        return Positions(low, keys, (self.r_r_bias - self.r_w_bias)[:, None] @ keys)
 
     def forward(
-        self, rows: Tensor, keys: Tensor, values: Tensor, sinusoids: Tensor, distance: Tensor, relation: Relation
+        self, rows: Tensor, query: Tensor, keys: Tensor, values: Tensor, positions: Positions, relation: Relation
     ) -> Tensor:
-        """*Shape:* rows (B, R, d_model), sinusoids (M, d_model), distance: (B, R, K) indices into sinusoids."""
-        query = self._heads(rows, self.q)  # (B, R, H, D)
-        scale = 1 / math.sqrt(query.shape[-1])
+        """*Shape:* rows (B, R, d_model), query (B, R, H, D), keys and values (B, H, K, D), relation (B, R, K)."""
+        batch, n_rows, n_heads, _ = query.shape
         # One small product for the M distinct distances, shared by the batch; then each pair picks its own.
-        by_distance = self._heads(sinusoids, self.r * scale)  # (M, H, D)
-        of_bias = torch.einsum("hd,mhd->hm", self.r_r_bias, by_distance)  # r_r meets fewer distances than rows
-        bias = _pick(torch.einsum("brhd,mhd->bhrm", query, by_distance) + of_bias[:, None], distance)
+        by_distance = torch.baddbmm(positions.biases, query.flatten(0, 1).transpose(0, 1), positions.keys)
+        index = (relation.distance - positions.low).expand(n_heads, -1, -1, -1)
+        bias = by_distance.view(n_heads, batch, n_rows, -1).gather(-1, index).transpose(0, 1)  # (B, H, R, K)
         if relation.other_segment is not None:
-            by_segment = torch.einsum("brhd,shd->bhrs", query + self.r_s_bias, self.seg_embed * scale)
-            bias = bias + _pick(by_segment, relation.other_segment.long())
+            segments = self.seg_embed * self.scale
+            constant = ((self.r_s_bias - self.r_w_bias) * segments).sum(-1).mT  # (H, 2)
+            by_segment = torch.einsum("brhd,shd->bhrs", query, segments) + constant[:, None]
+            bias = bias + torch.where(relation.other_segment.unsqueeze(1), by_segment[..., 1:], by_segment[..., :1])
         bias = bias.masked_fill_(~relation.visible.unsqueeze(1), -math.inf)
-        attended = self._attend((query + self.r_w_bias).transpose(1, 2), keys, values, bias, scale)  # (B, H, R, D)
+        attended = self._attend(query.transpose(1, 2), keys, values, bias)  # (B, H, R, D)
         output = F.linear(attended.transpose(1, 2).flatten(2), self.o.flatten(1))
         return self.layer_norm(self.dropout.add(rows, output))
 
-    def _attend(self, query: Tensor, keys: Tensor, values: Tensor, bias: Tensor, scale: float) -> Tensor:
+    def _attend(self, query: Tensor, keys: Tensor, values: Tensor, bias: Tensor) -> Tensor:
         """softmax(query · keysᵀ · scale + bias) · values. *Shape:* (B, H, R, D)."""
         if not torch.is_grad_enabled():
-            return F.scaled_dot_product_attention(query, keys, values, attn_mask=bias, scale=scale)
+            return F.scaled_dot_product_attention(query, keys, values, attn_mask=bias, scale=self.scale)
         # The fused kernel has no gradient for a bias; what torch falls back to on a CPU is slower than this.
         flat = [tensor.flatten(0, 1) for tensor in (bias, query, keys, values)]
-        scores = torch.baddbmm(flat[0], flat[1], flat[2].transpose(1, 2), alpha=scale)
+        scores = torch.baddbmm(flat[0], flat[1], flat[2].transpose(1, 2), alpha=self.scale)
         attended = torch.bmm(self.dropout(scores.softmax(-1)), flat[3])
         return attended.unflatten(0, query.shape[:2])
 
@@ -253,6 +289,7 @@ class XLEditorModel(nn.Module):
         self.sequence_summary = SequenceSummary(config) if config.n_labels else None
         self.logits_proj = nn.Linear(config.d_model, config.n_labels) if config.n_labels else None
         self.dropout = Dropout(config.dropout)
+        self._remembered: RememberedPositions | None = None
         if initialise:  # not where weights are about to be loaded
             self._initialise()
 
@@ -285,27 +322,41 @@ class XLEditorModel(nn.Module):
         """
         n_content, n_rows = ids.shape[-1], relation.distance.shape[1]
         self._check(ids, relation, n_read, cache)
-        embedded = self.transformer.word_embedding(ids)
-        # expand, not repeat: the query stream's start is one vector
-        queries = self.transformer.mask_emb.expand(ids.shape[0], n_rows - n_content, -1)
-        rows = self.dropout(torch.cat([embedded, queries], dim=1))
-        sinusoids, distance = self._sinusoids(relation.distance)
-        sinusoids = self.dropout(sinusoids)
+        embedding, mask = self.transformer.word_embedding, self.transformer.mask_emb
+        start = None
+        if self._is_learning:
+            # expand, not repeat: the query stream's start is one vector
+            queries = mask.expand(ids.shape[0], n_rows - n_content, -1)
+            rows = self.dropout(torch.cat([embedding(ids), queries], dim=1))
+        else:
+            # Before the first layer a row is its token's embedding and nothing else, or the query stream's start: what
+            # is made of it there is made once a distinct token, and then copied.
+            distinct, which = ids.unique(return_inverse=True)
+            start = torch.cat([embedding(distinct), mask[0]])
+            which = F.pad(which, (0, n_rows - n_content), value=len(distinct))
+            rows = start[which]
+        positions = self._positions(relation.distance)
 
         keys, values = [], []
         for depth, layer in enumerate(self.transformer.layers()):
-            key, value = layer.rel_attn.keys_and_values(rows[:, :n_content].contiguous())
+            first = n_rows - n_read if depth == self.config.n_layer - 1 else 0  # of the rows whose output is read
+            attention = layer.rel_attn
+            if depth == 0 and start is not None:
+                query = attention.queries(start)[which[:, first:]]
+                key, value = (of_start[which[:, :n_content]] for of_start in attention.keys_and_values(start))
+            else:
+                query = attention.queries(rows[:, first:])
+                key, value = attention.keys_and_values(rows[:, :n_content].contiguous())
+            key, value = key.transpose(1, 2), value.transpose(1, 2)
             if cache is not None:
                 key = torch.cat([cache.keys[depth], key], dim=2)
                 value = torch.cat([cache.values[depth], value], dim=2)
             keys.append(key)
             values.append(value)
-            if depth == self.config.n_layer - 1:
-                read = slice(n_rows - n_read, n_rows)
-                rows, distance, relation = rows[:, read], distance[:, read], relation.rows(read)
-            if rows.shape[1]:
-                rows = layer.ff(layer.rel_attn(rows, key, value, sinusoids, distance, relation))
-        return self.dropout(rows), Cache(tuple(keys), tuple(values))
+            if first < n_rows:
+                seen = relation.rows(slice(first, n_rows))
+                rows = layer.ff(attention(rows[:, first:], query, key, value, positions[depth], seen))
+        return self.dropout(rows[:, :n_read]), Cache(tuple(keys), tuple(values))
 
     def logits(self, states: Tensor) -> Tensor:
         """Scores of the next token. *Shape:* (…, d_model) → (…, vocab_size)."""
@@ -332,14 +383,36 @@ class XLEditorModel(nn.Module):
         self.config = XLEditorConfig(**{**asdict(self.config), "vocab_size": old + n_tokens})
         return range(old, old + n_tokens)
 
-    def _sinusoids(self, distance: Tensor) -> tuple[Tensor, Tensor]:
-        """XLNet's position encodings of the distinct distances, and each pair's index among them."""
+    @property
+    def _is_learning(self) -> bool:
+        """Does dropout fall, or are the weights about to change?"""
+        return self.training or torch.is_grad_enabled()
+
+    def _positions(self, distance: Tensor) -> list[Positions]:
+        """Each layer's position scores of all distances that occur; between changes of the weights, remembered."""
         low, high = (int(bound) for bound in torch.aminmax(distance)) if distance.numel() else (0, 0)
+        layers = [layer.rel_attn for layer in self.transformer.layers()]
+        if self._is_learning:
+            encodings = self.dropout(self._sinusoids(low, high))
+            return [attention.positions(low, encodings) for attention in layers]
+        weights = [w for attention in layers for w in (attention.r, attention.r_r_bias, attention.r_w_bias)]
+        version = tuple((weight.data_ptr(), weight._version) for weight in weights)
+        reach = max(-low, high, 1)
+        if self._remembered is None or self._remembered.version != version or self._remembered.reach < reach:
+            reach = 1 << reach.bit_length()  # so that a text that grows does not ask for each length anew
+            with torch.inference_mode(False), torch.no_grad():
+                encodings = self._sinusoids(-reach, reach)
+                tables = [attention.positions(-reach, encodings) for attention in layers]
+            self._remembered = RememberedPositions(version, reach, tables)
+        return [of_layer.between(low, high) for of_layer in self._remembered.of_layers]
+
+    def _sinusoids(self, low: int, high: int) -> Tensor:
+        """XLNet's position encodings of the distances low..high. *Shape:* (M, d_model)."""
         weight = self.transformer.word_embedding.weight
         positions = torch.arange(low, high + 1, device=weight.device, dtype=torch.float32)
         exponents = torch.arange(0, self.config.d_model, 2, device=weight.device, dtype=torch.float32)
         angles = positions[:, None] / torch.pow(10000, exponents / self.config.d_model)
-        return torch.cat([angles.sin(), angles.cos()], dim=-1).to(weight.dtype), distance - low
+        return torch.cat([angles.sin(), angles.cos()], dim=-1).to(weight.dtype)
 
     def _check(self, ids: Tensor, relation: Relation, n_read: int, cache: Cache | None) -> None:
         n_cached = cache.keys[0].shape[2] if cache is not None else 0
@@ -439,8 +512,3 @@ def load_config(directory: Path) -> XLEditorConfig:
     if not isinstance(settings, dict):
         raise ModelError(f"{path} must hold a JSON object.")
     return XLEditorConfig.from_dict(settings)
-
-
-def _pick(scores: Tensor, index: Tensor) -> Tensor:
-    """Each pair's entry of (B, H, R, M) scores, by its (B, R, K) index. *Shape:* (B, H, R, K)."""
-    return scores.gather(-1, index.unsqueeze(1).expand(-1, scores.shape[1], -1, -1))
