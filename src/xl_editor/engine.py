@@ -27,6 +27,8 @@ Ids = tuple[int, ...]
 Item = TypeVar("Item")
 
 ROWS_AT_ONCE = 4096  # content tokens and predicted rows of a batch
+PADDING_AT_MOST = 128  # rows of a batch: more would cost more than a batch of its own
+LOGITS_AT_ONCE = 128  # rows of scores of the whole vocabulary
 DECIMALS = 4  # of log-probabilities that are compared: closer ones are equal, and the first of equals wins
 MAX_LENGTH = 24  # of a decoded insertion, unless said otherwise
 
@@ -123,7 +125,7 @@ class Engine:
             questions[insertion.context].append(insertion)
         # A context with a single question is run through together with its insertion, in one pass.
         single = [asked[0] for asked in questions.values() if len(asked) == 1]
-        for batch in self._batches(single, lambda i: (self._n_context(i.context), len(i.inserted) + 1)):
+        for batch in self._batches(single, lambda i: (self._n_context(i.context) + len(i.inserted), len(i.inserted) + 1)):
             answers.update(zip(batch, self._score_whole(batch), strict=True))
         shared = [asked for asked in questions.values() if len(asked) > 1]
         for group in self._batches(shared, lambda asked: (self._n_context(asked[0].context), 1)):
@@ -187,15 +189,18 @@ class Engine:
             for insertion in insertions
         ]
 
+    @torch.inference_mode()
     def _target_logprobs(self, states: Tensor, targets: Tensor) -> Tensor:
-        """Log softmax at the targets, a chunk of rows at a time. *Shape:* (N, d_model), (N,) → (N,)."""
-        with torch.inference_mode():
-            parts = []
-            for first in range(0, len(states), 256):
-                logits = self.model.logits(states[first : first + 256])
-                picked = logits.gather(1, targets[first : first + 256, None])[:, 0]
-                parts.append(picked - logits.logsumexp(-1))
-            return torch.cat(parts)
+        """Log softmax at the targets. *Shape:* (N, d_model), (N,) → (N,)."""
+        parts = []
+        # A few rows at a time, and in place: what is made of them stays in the processor's cache.
+        for some, wanted in zip(states.split(LOGITS_AT_ONCE), targets.split(LOGITS_AT_ONCE), strict=True):
+            logits = self.model.logits(some)
+            picked = logits.gather(1, wanted[:, None])
+            highest = logits.amax(-1, keepdim=True)
+            normaliser = logits.sub_(highest).exp_().sum(-1, keepdim=True).log_()
+            parts.append(picked - highest - normaliser)
+        return torch.cat(parts)[:, 0]
 
     # --- decoding ----------------------------------------------------------------------------------------------
 
@@ -203,11 +208,7 @@ class Engine:
         """The best insertions for each context, best first; or, when sampling, as many drawn ones, in their order."""
         answers: dict[Context, list[Scored]] = {}
         width = decoding.n_best if decoding.sample else decoding.beam
-
-        def cost(context: Context) -> tuple[int, int]:
-            return width * self._n_context(context), width * 2
-
-        for batch in self._batches(list(dict.fromkeys(contexts)), cost):
+        for batch in self._batches(list(dict.fromkeys(contexts)), lambda c: (self._n_context(c), 2), copies=width):
             search = _draw if decoding.sample else _beam_search
             answers.update(zip(batch, search(self, self._encode(batch), batch, decoding), strict=True))
         return [answers[context] for context in contexts]
@@ -240,19 +241,29 @@ class Engine:
 
     # --- batches -----------------------------------------------------------------------------------------------
 
-    def _batches(self, items: Sequence[Item], cost: Callable[[Item], tuple[int, int]]) -> Iterator[list[Item]]:
-        """Items of about the same (content tokens, predicted rows), within the budget; a large one by itself."""
-        sized = sorted(((*cost(item), index) for index, item in enumerate(items)))
-        first = most_rows = 0
-        for at, (n_content, n_rows, _) in enumerate(sized):
-            most_rows = max(most_rows, n_rows)
-            if at > first and (at + 1 - first) * (n_content + most_rows) > self.rows_at_once:
+    def _batches(
+        self, items: Sequence[Item], shape: Callable[[Item], tuple[int, int]], copies: int = 1
+    ) -> Iterator[list[Item]]:
+        """Items of about the same shape (content tokens, predicted rows), within the budget; a large one by itself.
+
+        The budget must also hold `copies` of each item.
+        """
+        batch: list[Item] = []
+        n_rows = 0  # without padding
+        most_queries = 0
+        for n_content, n_queries, index in sorted((*shape(item), index) for index, item in enumerate(items)):
+            n_padded = (len(batch) + 1) * (n_content + max(n_queries, most_queries))
+            padding = n_padded - n_rows - n_content - n_queries
+            if batch and (copies * n_padded > self.rows_at_once or padding > PADDING_AT_MOST):
                 self.before_batch()
-                yield [items[index] for _, _, index in sized[first:at]]
-                first, most_rows = at, n_rows
-        if sized:
+                yield batch
+                batch, n_rows, most_queries = [], 0, 0
+            batch.append(items[index])
+            n_rows += n_content + n_queries
+            most_queries = max(n_queries, most_queries)
+        if batch:
             self.before_batch()
-            yield [items[index] for _, _, index in sized[first:]]
+            yield batch
 
     def _n_context(self, context: Context) -> int:
         return sum(map(len, context.parts)) + 3
