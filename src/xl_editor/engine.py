@@ -125,7 +125,9 @@ class Engine:
             questions[insertion.context].append(insertion)
         # A context with a single question is run through together with its insertion, in one pass.
         single = [asked[0] for asked in questions.values() if len(asked) == 1]
-        for batch in self._batches(single, lambda i: (self._n_context(i.context) + len(i.inserted), len(i.inserted) + 1)):
+        for batch in self._batches(
+            single, lambda i: (self._n_context(i.context) + len(i.inserted), len(i.inserted) + 1)
+        ):
             answers.update(zip(batch, self._score_whole(batch), strict=True))
         shared = [asked for asked in questions.values() if len(asked) > 1]
         for group in self._batches(shared, lambda asked: (self._n_context(asked[0].context), 1)):
