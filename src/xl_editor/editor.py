@@ -283,7 +283,7 @@ class Editor:
         traces: list[Trace] = []
         for first in track(range(0, len(texts), TEXTS_AT_ONCE), disable=not progress, description="transfer"):
             some, tasks = self._tasks(texts[first : first + TEXTS_AT_ONCE], to, source, preset, keep)
-            with self._lock:
+            with self._lock, self.engine.remembering():
                 *_, revisions = revise(tasks)
                 traces += _traces(some, revisions)
         return traces

@@ -3,8 +3,9 @@
 The engine has never heard of text. It is asked about `Context`s (the pieces of a text between its slots, and a style)
 and gives q̂ of every token of an insertion, the best insertions, or the probabilities of the styles.
 
-What it promises: every context is encoded once and every question answered once, however often it is asked; memory
-is bounded by a budget of rows; and no answer depends on what else was asked, or in which order.
+What it promises: every context is encoded once and every question answered once, however often it is asked in a call
+(or, within `remembering`, in several); memory is bounded by a budget of rows; and no answer depends on what else was
+asked, or in which order.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import torch
@@ -113,16 +115,27 @@ class Engine:
         self.end: int = model.config.end_token_id
         not_text = {format.sep, format.cls, format.unk, format.mask, model.config.pad_token_id, *format.styles.values()}
         self.not_text = tuple(sorted(not_text))  # never decoded; END is, when an insertion is over
-        self.device = model.lm_loss.weight.device
+        self.device = model.transformer.word_embedding.weight.device
+        self._memory: _Memory | None = None
+
+    @contextmanager
+    def remembering(self) -> Iterator[None]:
+        """Within, no question is answered twice: what one call has found out, the next ones know."""
+        self._memory = _Memory()
+        try:
+            yield
+        finally:
+            self._memory = None
 
     # --- scoring -----------------------------------------------------------------------------------------------
 
     def score(self, insertions: Sequence[Insertion]) -> list[Scored]:
         """Log q̂ of every token of every insertion, END included, with the full softmax."""
-        answers: dict[Insertion, Scored] = {}
+        answers = (self._memory or _Memory()).scores
         questions: dict[Context, list[Insertion]] = defaultdict(list)
         for insertion in dict.fromkeys(insertions):
-            questions[insertion.context].append(insertion)
+            if insertion not in answers:
+                questions[insertion.context].append(insertion)
         # A context with a single question is run through together with its insertion, in one pass.
         single = [asked[0] for asked in questions.values() if len(asked) == 1]
         for batch in self._batches(
@@ -232,8 +245,9 @@ class Engine:
         if not self.model.config.n_labels:
             raise ModelError("This model has no styles: it cannot classify.")
         ending = self.format.classifying_end
-        found: dict[Ids, dict[str, float]] = {}
-        for batch in self._batches(list(dict.fromkeys(map(tuple, texts))), lambda t: (len(t) + len(ending), 1)):
+        found = (self._memory or _Memory()).styles
+        unknown = [text for text in dict.fromkeys(map(tuple, texts)) if text not in found]
+        for batch in self._batches(unknown, lambda t: (len(t) + len(ending), 1)):
             ids = left_padded([[*t, *ending] for t in batch], self.model).to(self.device)
             with torch.inference_mode():
                 scores = classify(self.model, self.format, ids)
@@ -294,6 +308,14 @@ class Engine:
 
     def _on_device(self, places: Places) -> Places:
         return Places(places.position.to(self.device), places.slot.to(self.device), places.offset.to(self.device))
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """What has been found out."""
+
+    scores: dict[Insertion, Scored] = field(default_factory=dict)
+    styles: dict[Ids, dict[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -370,6 +392,9 @@ def _beam_search(engine: Engine, encoded: _Encoded, contexts: list[Context], dec
     for k in range(decoding.max_length + 1):
         with torch.inference_mode():
             logprobs, encoded = encoded.step(engine, tokens, k)
+        if k == 0 and engine._memory is not None:  # how likely it is to insert nothing, is known by the way
+            for context, logprob in zip(contexts, logprobs[:, engine.end].tolist(), strict=True):
+                engine._memory.scores[Insertion(context, ())] = Scored((), (logprob,))
         allowed = _allowed(engine, decoding, k)
         keep = min(decoding.beam + 1, int(allowed.sum()))  # END may be among them
         values, ids = _best(logprobs.masked_fill(~allowed, -math.inf), keep)

@@ -161,8 +161,10 @@ def replacements(ids: Ids, span: Span, decoding: Decoding, style: str | None = N
 def omissions(ids: Ids, spans: Sequence[Span], style: str | None = None, *, rank: bool = False) -> Plan[list[Omission]]:
     """Spans, the one that fits least first: by perplexity ratio or, with `rank`, by the perplexity of the rest."""
     contexts = [Context.around(ids, *span, style) for span in spans]
-    standing = yield ToScore([Insertion(c, ids[a:b]) for c, (a, b) in zip(contexts, spans, strict=True)])
-    nothing = yield ToScore([Insertion(context, ()) for context in contexts])
+    # Asked together, both questions about a context share its encoding.
+    both = [Insertion(c, y) for c, (a, b) in zip(contexts, spans, strict=True) for y in (ids[a:b], ())]
+    scores = yield ToScore(both)
+    standing, nothing = scores[::2], scores[1::2]
     without: Sequence[float | None] = [None] * len(spans)
     if rank:
         without = yield from perplexities([ids[:a] + ids[b:] for a, b in spans], style)
