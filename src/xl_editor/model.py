@@ -149,15 +149,13 @@ def _dropout_mask(p: float, size: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Positions:
-    """What a layer's attention makes of each of M distances, one after the other from `low` on; scaled already."""
+    """What a layer's attention makes of each of M distances, one after the other; scaled already."""
 
-    low: int
     keys: Tensor  # R_d, which a row's query meets, (H, D, M)
     biases: Tensor  # what is the same for every row, (H, 1, M)
 
-    def between(self, low: int, high: int) -> Positions:
-        some = slice(low - self.low, high + 1 - self.low)
-        return Positions(low, self.keys[..., some], self.biases[..., some])
+    def some(self, which: slice) -> Positions:
+        return Positions(self.keys[..., which], self.biases[..., which])
 
 
 @dataclass(frozen=True)
@@ -193,20 +191,30 @@ class RelativeAttention(nn.Module):
         """*Shape:* (…, d_model) → twice (…, H, D)."""
         return self._heads(content, self.k), self._heads(content, self.v)
 
-    def positions(self, low: int, encodings: Tensor) -> Positions:
-        """*Shape:* encodings (M, d_model), of the distances from `low` on."""
-        keys = self._heads(encodings, self.r * self.scale).permute(1, 2, 0)  # (H, D, M)
-        return Positions(low, keys, (self.r_r_bias - self.r_w_bias)[:, None] @ keys)
+    def positions(self, sinusoids: Tensor) -> Positions:
+        """*Shape:* sinusoids (M, d_model)."""
+        keys = self._heads(sinusoids, self.r * self.scale).permute(1, 2, 0)  # (H, D, M)
+        return Positions(keys, (self.r_r_bias - self.r_w_bias)[:, None] @ keys)
 
     def forward(
-        self, rows: Tensor, query: Tensor, keys: Tensor, values: Tensor, positions: Positions, relation: Relation
+        self,
+        rows: Tensor,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        positions: Positions,
+        distance: Tensor,
+        relation: Relation,
     ) -> Tensor:
-        """*Shape:* rows (B, R, d_model), query (B, R, H, D), keys and values (B, H, K, D), relation (B, R, K)."""
+        """*Shape:* rows (B, R, d_model), query (B, R, H, D), keys and values (B, H, K, D).
+
+        `distance` is that of the relation, as indices into the positions, (B, R, K).
+        """
         batch, n_rows, n_heads, _ = query.shape
         # One small product for the M distinct distances, shared by the batch; then each pair picks its own.
         by_distance = torch.baddbmm(positions.biases, query.flatten(0, 1).transpose(0, 1), positions.keys)
-        index = (relation.distance - positions.low).expand(n_heads, -1, -1, -1)
-        bias = by_distance.view(n_heads, batch, n_rows, -1).gather(-1, index).transpose(0, 1)  # (B, H, R, K)
+        by_distance = by_distance.view(n_heads, batch, n_rows, -1).transpose(0, 1)  # (B, H, R, M)
+        bias = by_distance.gather(-1, distance.unsqueeze(1).expand(-1, n_heads, -1, -1))  # (B, H, R, K)
         if relation.other_segment is not None:
             segments = self.seg_embed * self.scale
             constant = ((self.r_s_bias - self.r_w_bias) * segments).sum(-1).mT  # (H, 2)
@@ -335,7 +343,7 @@ class XLEditorModel(nn.Module):
             start = torch.cat([embedding(distinct), mask[0]])
             which = F.pad(which, (0, n_rows - n_content), value=len(distinct))
             rows = start[which]
-        positions = self._positions(relation.distance)
+        positions, distance = self._positions(relation.distance)
 
         keys, values = [], []
         for depth, layer in enumerate(self.transformer.layers()):
@@ -354,8 +362,8 @@ class XLEditorModel(nn.Module):
             keys.append(key)
             values.append(value)
             if first < n_rows:
-                seen = relation.rows(slice(first, n_rows))
-                rows = layer.ff(attention(rows[:, first:], query, key, value, positions[depth], seen))
+                seen = distance[:, first:], relation.rows(slice(first, n_rows))
+                rows = layer.ff(attention(rows[:, first:], query, key, value, positions[depth], *seen))
         return self.dropout(rows[:, :n_read]), Cache(tuple(keys), tuple(values))
 
     def logits(self, states: Tensor) -> Tensor:
@@ -388,23 +396,27 @@ class XLEditorModel(nn.Module):
         """Does dropout fall, or are the weights about to change?"""
         return self.training or torch.is_grad_enabled()
 
-    def _positions(self, distance: Tensor) -> list[Positions]:
-        """Each layer's position scores of all distances that occur; between changes of the weights, remembered."""
+    def _positions(self, distance: Tensor) -> tuple[list[Positions], Tensor]:
+        """Each layer's positions for all distances that occur, and each pair's index among them.
+
+        As long as the weights stay as they are, the positions are remembered.
+        """
         low, high = (int(bound) for bound in torch.aminmax(distance)) if distance.numel() else (0, 0)
         layers = [layer.rel_attn for layer in self.transformer.layers()]
         if self._is_learning:
-            encodings = self.dropout(self._sinusoids(low, high))
-            return [attention.positions(low, encodings) for attention in layers]
+            sinusoids = self.dropout(self._sinusoids(low, high))
+            return [attention.positions(sinusoids) for attention in layers], distance - low
         weights = [w for attention in layers for w in (attention.r, attention.r_r_bias, attention.r_w_bias)]
         version = tuple((weight.data_ptr(), weight._version) for weight in weights)
-        reach = max(-low, high, 1)
-        if self._remembered is None or self._remembered.version != version or self._remembered.reach < reach:
-            reach = 1 << reach.bit_length()  # so that a text that grows does not ask for each length anew
+        known = self._remembered
+        if known is None or known.version != version or known.reach < max(-low, high):
+            reach = 1 << max(-low, high).bit_length()  # more than asked for: the next text may be longer
             with torch.inference_mode(False), torch.no_grad():
-                encodings = self._sinusoids(-reach, reach)
-                tables = [attention.positions(-reach, encodings) for attention in layers]
-            self._remembered = RememberedPositions(version, reach, tables)
-        return [of_layer.between(low, high) for of_layer in self._remembered.of_layers]
+                sinusoids = self._sinusoids(-reach, reach)
+                known = RememberedPositions(version, reach, [attention.positions(sinusoids) for attention in layers])
+            self._remembered = known
+        some = slice(low + known.reach, high + 1 + known.reach)
+        return [of_layer.some(some) for of_layer in known.of_layers], distance - low
 
     def _sinusoids(self, low: int, high: int) -> Tensor:
         """XLNet's position encodings of the distances low..high. *Shape:* (M, d_model)."""
