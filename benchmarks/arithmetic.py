@@ -15,7 +15,8 @@ from xl_editor.model import XLEditorConfig
 
 
 def count_multiply_adds(work: Callable[[], Any]) -> int:
-    """Of all matrix products that some work makes, those of attention included."""
+    """Of all matrix products that some work makes, those of attention included; once what is remembered is known."""
+    work()
     fused = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _fused_attention}
     with FlopCounterMode(display=False, custom_mapping=fused) as counter:
         work()

@@ -27,14 +27,15 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
+
 from arithmetic import count_multiply_adds, least_to_score
 from naive import Naive
-
 from xl_editor import Editor
 from xl_editor.editor import find_model
 from xl_editor.engine import Context, Decoding, Engine, Ids, Insertion
@@ -109,8 +110,8 @@ class Products:
         sizes = [(n_rows, c.d_model, c.d_model)] * 4
         sizes += [(n_rows, c.d_model, c.d_inner), (n_rows, c.d_inner, c.d_model)]
         sizes += [(n_vocabulary_rows, c.d_model, c.vocab_size)]
-        self.factors = [(torch.randn(m, k), torch.randn(k, n)) for m, k, n in sizes]
-        self.multiply_adds = sum(m * k * n for m, k, n in sizes)
+        self.factors = 10 * [(torch.randn(m, k), torch.randn(k, n)) for m, k, n in sizes]
+        self.multiply_adds = 10 * sum(m * k * n for m, k, n in sizes)
 
     def __call__(self) -> None:
         for a, b in self.factors:
@@ -134,13 +135,13 @@ def scoring(editor: Editor, texts: list[Ids], directory: Path, rounds: int) -> N
             "ours": lambda: engine.score(asked),
             "batch": lambda: [batched.score(of_one) for of_one in of_text],
             "one": lambda: one_by_one.score(sample),  # a sentence: the rest would take as long for each
-            "products": lambda: [products() for _ in range(10)],
+            "products": products,
         },
         rounds,
     )
     counted = count_multiply_adds(lambda: engine.score(asked))
     least = least_to_score(editor.model.config, engine.format, asked)
-    speed = [10 * products.multiply_adds / seconds for seconds in taken["products"].seconds]
+    speed = [products.multiply_adds / seconds for seconds in taken["products"].seconds]
     bound = Timing([counted / each for each in speed])
     what = f"scoring {len(asked):,} candidates of {len(texts)} sentences"
     row(what, "ours", taken["ours"], f"answers checked: {difference:.0e}")
@@ -216,8 +217,8 @@ def transferring(editor: Editor, sentences: list[str], directory: Path, rounds: 
     for threads in sorted({1, os.cpu_count() or 1}):
         torch.set_num_threads(threads)
         for preset in ("default", "paper"):
-            call = {preset: lambda preset=preset: editor.transfer_all(sentences, to=TARGET, preset=preset)}
-            taken = interleaved(call, max(1, rounds // 3))[preset]
+            call = partial(editor.transfer_all, sentences, to=TARGET, preset=preset)
+            taken = interleaved({preset: call}, max(1, rounds // 3))[preset]
             speed = f"{len(sentences) / taken.median:.1f} sentences/s"
             row(f"transfer of {len(sentences)} sentences", f"preset {preset}, {threads} thread(s)", speed, str(taken))
     torch.set_num_threads(before)
@@ -244,7 +245,7 @@ def latency(editor: Editor, sentences: list[str], model: str, rounds: int) -> No
     }
     for name, call in calls.items():
         call(sentences[0])
-        warm = Timing([timed(lambda s=sentence: call(s)) for _ in range(rounds) for sentence in sentences])  # type: ignore[misc]
+        warm = Timing([timed(partial(call, sentence)) for _ in range(rounds) for sentence in sentences])
         row(f"{name}, one sentence, warm", "p50, p95", f"{_ms(warm.quantile(0.5))}, {_ms(warm.quantile(0.95))}")
     for name, argument in (
         ("locate", sentences[0]),
@@ -402,6 +403,8 @@ def main() -> None:
     if unknown := set(arguments.only) - set(names):
         parser.error(f"WHAT must be one of {', '.join(names)}, got {', '.join(sorted(unknown))}.")
     wanted = arguments.only or names
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     torch.set_num_threads(arguments.threads)
     lines = arguments.sentences.read_text(encoding="utf-8").splitlines() if arguments.sentences else EXAMPLES
     sentences = [line.strip() for line in lines if line.strip()]

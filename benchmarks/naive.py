@@ -1,9 +1,9 @@
 """What one would write with `transformers` instead: XLNet with `perm_mask` and `target_mapping`.
 
 The text holds y ⊕ END in its place; the mask hides it from the context, and y_k from what comes before it. A pass a
-question, or a batch of questions; greedy decoding runs the whole text through for every token. Same weights, same number
-of rows. XLNet's own distances cannot express the insertion geometry, so the numbers that come out are not the editor's:
-`check` compares both models in the geometry that they share.
+question, or a batch of questions; greedy decoding runs the whole text through for every token. Same weights, same rows.
+XLNet's own distances cannot express the insertion geometry, so the numbers that come out are not the editor's: `check`
+compares both models in the geometry that they share.
 """
 
 from __future__ import annotations
