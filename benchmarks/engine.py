@@ -316,7 +316,7 @@ def growth(editor: Editor, texts: list[Ids], rounds: int, plot: Path) -> None:
         return Context((tokens[: n // 2], tokens[n // 2 : n]), TARGET)
 
     def locate(n: int) -> list[Insertion]:
-        return [Insertion(Context.around(tokens[:n], gap, gap, TARGET), ()) for gap in range(0, n, max(1, n // 8))]
+        return [Insertion(Context.around(tokens[:n], n * i // 8, n * i // 8, TARGET), ()) for i in range(8)]
 
     candidate = questions(tokens[:24], max_span=10)
     sizes = {
@@ -331,7 +331,7 @@ def growth(editor: Editor, texts: list[Ids], rounds: int, plot: Path) -> None:
             (
                 lambda n: lambda: engine.score(locate(n)),
                 lambda n: lambda: engine.score(candidate[:n]),
-                lambda n: lambda: engine.score([q for text in (texts * n)[:n] for q in questions(text[:11])]),
+                lambda n: lambda: engine.score([q for i in range(n) for q in questions(tokens[i : i + 11])]),
                 lambda n: lambda: engine.decode([middle(n)], exactly),
             ),
             strict=True,

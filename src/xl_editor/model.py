@@ -222,8 +222,12 @@ class RelativeAttention(nn.Module):
             bias = bias + torch.where(relation.other_segment.unsqueeze(1), by_segment[..., 1:], by_segment[..., :1])
         bias = bias.masked_fill_(~relation.visible.unsqueeze(1), -math.inf)
         attended = self._attend(query.transpose(1, 2), keys, values, bias)  # (B, H, R, D)
-        output = F.linear(attended.transpose(1, 2).flatten(2), self.o.flatten(1))
+        output = self.output(attended.transpose(1, 2).flatten(2))
         return self.layer_norm(self.dropout.add(rows, output))
+
+    def output(self, attended: Tensor) -> Tensor:
+        """*Shape:* (…, H · D) → (…, d_model)."""
+        return F.linear(attended, self.o.flatten(1))
 
     def _attend(self, query: Tensor, keys: Tensor, values: Tensor, bias: Tensor) -> Tensor:
         """softmax(query · keysᵀ · scale + bias) · values. *Shape:* (B, H, R, D)."""
