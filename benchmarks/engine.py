@@ -1,7 +1,8 @@
-"""What editing costs, and against what people would use instead; five questions, one table.
+"""What editing costs, and against what people would use instead; six questions, one table.
 
     scoring    all candidates of Algorithm 1, against `transformers` (a pass a candidate; a batch a sentence and style),
                and against the time that the matrix products alone would take at the speed measured in the same round
+    int8       the same with backend="int8", and how often its top choice is another
     decoding   20 tokens into a context of 200: cached, recomputed, and XLNetLMHeadModel generating as many
     transfer   sentences a second at one and two threads, and the naive way on a sample
     latency    of one sentence, cold and warm; start-up and memory of the command line and the server
@@ -118,7 +119,7 @@ class Products:
             a @ b
 
 
-# --- the five questions ---------------------------------------------------------------------------------------------
+# --- the six questions ----------------------------------------------------------------------------------------------
 
 
 def scoring(editor: Editor, texts: list[Ids], directory: Path, rounds: int) -> None:
@@ -162,6 +163,35 @@ def scoring(editor: Editor, texts: list[Ids], directory: Path, rounds: int) -> N
         f"{counted / 1e9:.2f} G",
         f"{counted / least - 1:.1%} above the least ({least / 1e9:.2f} G)",
     )
+
+
+def integers(editor: Editor, texts: list[Ids], model: str, rounds: int) -> None:
+    other = Editor.from_pretrained(model, backend="int8")
+    of_text = [questions(text) for text in texts]
+    asked = [question for of_one in of_text for question in of_one]
+    gaps = [Context.around(text, len(text) // 2, len(text) // 2 + 1, TARGET) for text in texts]
+    work: dict[str, Callable[[Engine], Any]] = {
+        f"scoring {len(asked):,} candidates": lambda engine: engine.score(asked),
+        f"decoding {len(gaps)} fillings": lambda engine: engine.decode(gaps),
+        f"classifying {len(texts)} sentences": lambda engine: engine.classify(texts),
+    }
+    for name, call in work.items():
+        taken = interleaved({"torch": partial(call, editor.engine), "int8": partial(call, other.engine)}, rounds)
+        row(name, "backend int8, against torch", taken["int8"], ratio(taken["torch"], taken["int8"]))
+
+    def choices(engine: Engine) -> list[tuple[int, Ids]]:
+        """Of each text, the candidate with the highest f, and the best filling of its gap."""
+        logprobs = [[scored.logprob for scored in engine.score(of_one)] for of_one in of_text]
+        log_f = [[a - b for a, b in zip(of_one[::2], of_one[1::2], strict=True)] for of_one in logprobs]
+        fillings = engine.decode(gaps)
+        return [(odds.index(max(odds)), best.ids) for odds, (best,) in zip(log_f, fillings, strict=True)]
+
+    pairs = list(zip(choices(editor.engine), choices(other.engine), strict=True))
+    spans, fillings = (sum(a[i] == b[i] for a, b in pairs) for i in (0, 1))
+    exact, rounded = ([scored.logprob for scored in e.engine.score(asked)] for e in (editor, other))
+    off = statistics.median(abs(a - b) for a, b in zip(exact, rounded, strict=True))
+    figure = f"{spans} spans and {fillings} fillings of {len(texts)}"
+    row("top choices", "the same in int8 as in torch", figure, f"log q is off by {off:.3f} (median)")
 
 
 def questions(text: Ids, max_span: int = 2) -> list[Insertion]:
@@ -390,7 +420,7 @@ def _lines(path: str) -> Sequence[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = ("scoring", "decoding", "transfer", "latency", "growth")
+    names = ("scoring", "int8", "decoding", "transfer", "latency", "growth")
     parser.add_argument("only", nargs="*", metavar="WHAT", help=f"of {', '.join(names)}; all by default")
     parser.add_argument("--model", default="yelp", help="one with the styles negative and positive")
     parser.add_argument("--sentences", type=Path, help="a file, a sentence a line; a few examples by default")
@@ -417,6 +447,8 @@ def main() -> None:
     row("---", "---", "---", "---")
     if "scoring" in wanted:
         scoring(editor, texts, directory, arguments.rounds)
+    if "int8" in wanted:
+        integers(editor, texts, arguments.model, arguments.rounds)
     if "decoding" in wanted:
         decoding(editor, texts, directory, arguments.rounds)
     if "transfer" in wanted:
