@@ -33,6 +33,7 @@ from xl_editor.geometry import Relation
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
+DISTANCES_AT_ONCE = 64
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,  # the erf form, as Hugging Face's; XLNet's original code used tanh ("gelu_new")
@@ -160,7 +161,7 @@ class Positions:
 
 @dataclass(frozen=True)
 class RememberedPositions:
-    """The positions of all layers, for distances up to `reach`, as they are with one version of the weights."""
+    """The positions of all layers, for distances from −reach to reach − 1, with one version of the weights."""
 
     version: tuple[tuple[int, int], ...]
     reach: int
@@ -193,8 +194,11 @@ class RelativeAttention(nn.Module):
 
     def positions(self, sinusoids: Tensor) -> Positions:
         """*Shape:* sinusoids (M, d_model)."""
-        keys = self._heads(sinusoids, self.r * self.scale).permute(1, 2, 0)  # (H, D, M)
-        return Positions(keys, (self.r_r_bias - self.r_w_bias)[:, None] @ keys)
+        # A block at a time: so R_d is the same to the last bit, however many distances are asked for with it.
+        weight = self.r * self.scale
+        keys = torch.cat([self._heads(some, weight) for some in sinusoids.split(DISTANCES_AT_ONCE)])  # (M, H, D)
+        biases = (keys * (self.r_r_bias - self.r_w_bias)).sum(-1)  # (M, H)
+        return Positions(keys.permute(1, 2, 0), biases.mT.unsqueeze(1))
 
     def forward(
         self,
@@ -413,10 +417,11 @@ class XLEditorModel(nn.Module):
         weights = [w for attention in layers for w in (attention.r, attention.r_r_bias, attention.r_w_bias)]
         version = tuple((weight.data_ptr(), weight._version) for weight in weights)
         known = self._remembered
-        if known is None or known.version != version or known.reach < max(-low, high):
-            reach = 1 << max(-low, high).bit_length()  # more than asked for: the next text may be longer
+        if known is None or known.version != version or known.reach < max(-low, high + 1):
+            # More than asked for, in whole blocks: the next text may be longer.
+            reach = max(DISTANCES_AT_ONCE, 1 << max(-low, high).bit_length())
             with torch.inference_mode(False), torch.no_grad():
-                sinusoids = self._sinusoids(-reach, reach)
+                sinusoids = self._sinusoids(-reach, reach - 1)
                 known = RememberedPositions(version, reach, [attention.positions(sinusoids) for attention in layers])
             self._remembered = known
         some = slice(low + known.reach, high + 1 + known.reach)
