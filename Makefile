@@ -30,7 +30,9 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# make bench BENCH="--sentences FILE" measures on sentences of your own.
 bench: $(VENV)/dev.stamp
+	$(BIN)/python benchmarks/engine.py $(BENCH)
 	env -u OMP_WAIT_POLICY $(BIN)/python benchmarks/startup.py
 	env -u OMP_WAIT_POLICY $(BIN)/python benchmarks/model.py
 	env -u OMP_WAIT_POLICY $(BIN)/python benchmarks/training.py

@@ -74,6 +74,24 @@ def test_a_context_asked_several_times_is_encoded_once_and_scores_the_same(engin
     assert rows == [(1, size)]  # a question is answered once
 
 
+def test_within_remembering_nothing_is_computed_twice(engine, monkeypatch):
+    contexts = [Context(((6, 7), (8,)), "positive"), Context(((6,), (9, 8)), "negative")]
+    insertions = [Insertion(context, y) for context in contexts for y in ((), (7,))]
+    texts, decoding = [(6, 7), (8,)], Decoding(n_best=2, beam=2, max_length=2)
+    expected = engine.score(insertions), engine.classify(texts)
+    with engine.remembering():
+        engine.decode(contexts, decoding)
+        assert engine.score(insertions[:1])[0].logprob == pytest.approx(expected[0][0].logprob, abs=1e-5)
+        found = engine.score(insertions), engine.classify(texts)
+        with monkeypatch.context() as patch:
+            patch.setattr(engine.model, "advance", None)  # would fail
+            assert (engine.score(insertions[::-1])[::-1], engine.classify(texts)) == found
+    assert [s.logprob for s in found[0]] == pytest.approx([s.logprob for s in expected[0]], abs=1e-5)
+    monkeypatch.setattr(engine.model, "advance", None)
+    with pytest.raises(TypeError):
+        engine.classify(texts)  # forgotten
+
+
 def test_memory_is_bounded_by_the_budget_whatever_the_number_of_requests(engine, monkeypatch):
     small = Engine(engine.model, engine.format, rows_at_once=100)
     sizes = []

@@ -275,6 +275,34 @@ def test_incremental_equals_parallel_with_two_slots(model, text, first, second):
             torch.testing.assert_close(model.logits(states), expected[:, now], atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("n_layer", [1, 3])
+def test_what_is_saved_without_gradients_changes_no_answer(n_layer):
+    """First-layer products once a token, positions from memory: the same states, whatever happens to the weights."""
+    model = tiny_model(n_layer=n_layer)
+    ids = torch.tensor([[3, 4, 3, 3, 5, 4, 3]])
+    content, queries = (stack([p]) for p in insertion_places(7, [(2, 4)]))
+    relation = relate(content, queries)
+    for change in (lambda: None, lambda: model.transformer.layer[0].rel_attn.r.mul_(2), model.double):
+        with torch.no_grad():
+            change()
+            found, _ = model.advance(ids, relation, n_read=4)
+        expected, _ = model.advance(ids, relation, n_read=4)
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+
+
+def test_answers_are_the_same_to_the_last_bit_after_a_longer_text():
+    model = tiny_model()
+
+    def ask(size):
+        content, queries = (stack([p]) for p in insertion_places(size, [(2, 4)]))
+        with torch.no_grad():
+            return model.advance(torch.arange(size)[None] % VOCAB, relate(content, queries), n_read=3)[0]
+
+    before = ask(9)
+    ask(300)
+    assert torch.equal(ask(9), before)
+
+
 def test_the_last_layer_computes_only_the_rows_that_are_read():
     """By shape: attention sees 20 + 3 rows in every layer but the last, where it sees the 3 that are read."""
     model = tiny_model()

@@ -22,6 +22,7 @@ from xl_editor import operations
 from xl_editor.context import ContextFormat
 from xl_editor.edits import Deletion, Edit, Filling, Score, Slot, Trace
 from xl_editor.engine import Context, Decoding, Engine, Ids, Insertion
+from xl_editor.int8 import Int8Linear, quantise
 from xl_editor.model import ModelError, XLEditorModel, find_directory
 from xl_editor.search import SearchRules, SpecialTokens, search_rounds
 from xl_editor.sentences import split_sentences
@@ -39,6 +40,7 @@ TEXTS_AT_ONCE = 256  # that advance together in a transfer
 PRESETS = ("default", "paper")
 
 Unit = Literal["word", "span", "sentence"]
+Backend = Literal["torch", "int8"]
 
 
 class EditorError(ValueError):
@@ -89,6 +91,7 @@ class Editor:
         device: str = "cpu",
         dtype: torch.dtype = torch.float32,
         threads: int | None = None,
+        backend: Backend = "torch",
     ) -> Editor:
         """Load a bundled model by its name, a model directory, or a model of the hub.
 
@@ -97,12 +100,17 @@ class Editor:
             device: as torch names it.
             dtype: to compute in; weights may be stored in half precision.
             threads: how many torch may use in this process; left as it is by default.
+            backend: "int8" computes with integers, on a CPU: faster, and nearly the same (see docs/benchmarks.md).
 
         """
+        if backend not in get_args(Backend):
+            raise EditorError(f"backend must be one of {', '.join(get_args(Backend))}, got {backend!r}.")
         if threads is not None:
             torch.set_num_threads(threads)
         directory = find_model(name)
         model = XLEditorModel.from_pretrained(directory, dtype).to(device)
+        if backend == "int8":
+            model = quantise(model)
         if not (directory / TOKENIZER_FILE).is_file():
             raise ModelError(f"{directory} holds no {TOKENIZER_FILE}.")
         format = TextFormat.from_dict(model.config.editor.get("text", {}))
@@ -110,6 +118,8 @@ class Editor:
 
     def save_pretrained(self, directory: str | Path, dtype: torch.dtype | None = None) -> None:
         """Write a directory that `from_pretrained` loads, in half precision if `dtype` says so."""
+        if isinstance(self.model.lm_loss, Int8Linear):
+            raise EditorError("An editor with backend int8 no longer has the weights to save; load it without.")
         self.model.save_pretrained(directory, dtype)
         self.codec.save(Path(directory) / TOKENIZER_FILE)
 
@@ -316,7 +326,7 @@ class Editor:
         traces: list[Trace] = []
         for first in track(range(0, len(texts), TEXTS_AT_ONCE), disable=not progress, description="transfer"):
             some, tasks = self._tasks(texts[first : first + TEXTS_AT_ONCE], to, source, preset, keep)
-            with self._lock:
+            with self._lock, self.engine.remembering():
                 *_, revisions = revise(tasks)
                 traces += _traces(some, revisions)
         return traces

@@ -3,8 +3,9 @@
 The engine has never heard of text. It is asked about `Context`s (the pieces of a text between its slots, and a style)
 and gives q̂ of every token of an insertion, the best insertions, or the probabilities of the styles.
 
-What it promises: every context is encoded once and every question answered once, however often it is asked; memory
-is bounded by a budget of rows; and no answer depends on what else was asked, or in which order.
+What it promises: every context is encoded once and every question answered once, however often it is asked in a call
+(or, within `remembering`, in several); memory is bounded by a budget of rows; and no answer depends on what else was
+asked, or in which order.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import torch
@@ -27,6 +29,8 @@ Ids = tuple[int, ...]
 Item = TypeVar("Item")
 
 ROWS_AT_ONCE = 4096  # content tokens and predicted rows of a batch
+PADDING_AT_MOST = 128  # rows of a batch: more would cost more than a batch of its own
+LOGITS_AT_ONCE = 128  # rows of scores of the whole vocabulary
 DECIMALS = 4  # of log-probabilities that are compared: closer ones are equal, and the first of equals wins
 MAX_LENGTH = 24  # of a decoded insertion, unless said otherwise
 
@@ -111,19 +115,32 @@ class Engine:
         self.end: int = model.config.end_token_id
         # Never decoded; END is, when an insertion is over.
         self.not_text = tuple(sorted({model.config.pad_token_id, *format.not_text}))
-        self.device = model.lm_loss.weight.device
+        self.device = model.transformer.word_embedding.weight.device
+        self._memory: _Memory | None = None
+
+    @contextmanager
+    def remembering(self) -> Iterator[None]:
+        """Within, no question is answered twice: what one call has found out, the next ones know."""
+        self._memory = _Memory()
+        try:
+            yield
+        finally:
+            self._memory = None
 
     # --- scoring -----------------------------------------------------------------------------------------------
 
     def score(self, insertions: Sequence[Insertion]) -> list[Scored]:
         """Log q̂ of every token of every insertion, END included, with the full softmax."""
-        answers: dict[Insertion, Scored] = {}
+        answers = (self._memory or _Memory()).scores
         questions: dict[Context, list[Insertion]] = defaultdict(list)
         for insertion in dict.fromkeys(insertions):
-            questions[insertion.context].append(insertion)
+            if insertion not in answers:
+                questions[insertion.context].append(insertion)
         # A context with a single question is run through together with its insertion, in one pass.
         single = [asked[0] for asked in questions.values() if len(asked) == 1]
-        for batch in self._batches(single, lambda i: (self._n_context(i.context), len(i.inserted) + 1)):
+        for batch in self._batches(
+            single, lambda i: (self._n_context(i.context) + len(i.inserted), len(i.inserted) + 1)
+        ):
             answers.update(zip(batch, self._score_whole(batch), strict=True))
         shared = [asked for asked in questions.values() if len(asked) > 1]
         for group in self._batches(shared, lambda asked: (self._n_context(asked[0].context), 1)):
@@ -187,15 +204,18 @@ class Engine:
             for insertion in insertions
         ]
 
+    @torch.inference_mode()
     def _target_logprobs(self, states: Tensor, targets: Tensor) -> Tensor:
-        """Log softmax at the targets, a chunk of rows at a time. *Shape:* (N, d_model), (N,) → (N,)."""
-        with torch.inference_mode():
-            parts = []
-            for first in range(0, len(states), 256):
-                logits = self.model.logits(states[first : first + 256])
-                picked = logits.gather(1, targets[first : first + 256, None])[:, 0]
-                parts.append(picked - logits.logsumexp(-1))
-            return torch.cat(parts)
+        """Log softmax at the targets. *Shape:* (N, d_model), (N,) → (N,)."""
+        parts = []
+        # A few rows at a time, and in place: what is made of them stays in the processor's cache.
+        for some, wanted in zip(states.split(LOGITS_AT_ONCE), targets.split(LOGITS_AT_ONCE), strict=True):
+            logits = self.model.logits(some)
+            picked = logits.gather(1, wanted[:, None])
+            highest = logits.amax(-1, keepdim=True)
+            normaliser = logits.sub_(highest).exp_().sum(-1, keepdim=True).log_()
+            parts.append(picked - highest - normaliser)
+        return torch.cat(parts)[:, 0]
 
     # --- decoding ----------------------------------------------------------------------------------------------
 
@@ -203,11 +223,7 @@ class Engine:
         """The best insertions for each context, best first; or, when sampling, as many drawn ones, in their order."""
         answers: dict[Context, list[Scored]] = {}
         width = decoding.n_best if decoding.sample else decoding.beam
-
-        def cost(context: Context) -> tuple[int, int]:
-            return width * self._n_context(context), width * 2
-
-        for batch in self._batches(list(dict.fromkeys(contexts)), cost):
+        for batch in self._batches(list(dict.fromkeys(contexts)), lambda c: (self._n_context(c), 2), copies=width):
             search = _draw if decoding.sample else _beam_search
             answers.update(zip(batch, search(self, self._encode(batch), batch, decoding), strict=True))
         return [answers[context] for context in contexts]
@@ -229,30 +245,41 @@ class Engine:
         if not self.model.config.n_labels:
             raise ModelError("This model has no styles: it cannot classify.")
         ending = self.format.classifying_end
-        found: dict[Ids, dict[str, float]] = {}
-        for batch in self._batches(list(dict.fromkeys(map(tuple, texts))), lambda t: (len(t) + len(ending), 1)):
-            scores = classify(
-                self.model, self.format, left_padded([[*t, *ending] for t in batch], self.model).to(self.device)
-            )
+        found = (self._memory or _Memory()).styles
+        unknown = [text for text in dict.fromkeys(map(tuple, texts)) if text not in found]
+        for batch in self._batches(unknown, lambda t: (len(t) + len(ending), 1)):
+            ids = left_padded([[*t, *ending] for t in batch], self.model).to(self.device)
+            with torch.inference_mode():
+                scores = classify(self.model, self.format, ids)
             for text, row in zip(batch, scores.softmax(-1).tolist(), strict=True):
                 found[text] = dict(zip(self.format.styles, row, strict=True))
         return [found[tuple(text)] for text in texts]
 
     # --- batches -----------------------------------------------------------------------------------------------
 
-    def _batches(self, items: Sequence[Item], cost: Callable[[Item], tuple[int, int]]) -> Iterator[list[Item]]:
-        """Items of about the same (content tokens, predicted rows), within the budget; a large one by itself."""
-        sized = sorted(((*cost(item), index) for index, item in enumerate(items)))
-        first = most_rows = 0
-        for at, (n_content, n_rows, _) in enumerate(sized):
-            most_rows = max(most_rows, n_rows)
-            if at > first and (at + 1 - first) * (n_content + most_rows) > self.rows_at_once:
+    def _batches(
+        self, items: Sequence[Item], shape: Callable[[Item], tuple[int, int]], copies: int = 1
+    ) -> Iterator[list[Item]]:
+        """Items of about the same shape (content tokens, predicted rows), within the budget; a large one by itself.
+
+        The budget must also hold `copies` of each item.
+        """
+        batch: list[Item] = []
+        n_rows = 0  # without padding
+        most_queries = 0
+        for n_content, n_queries, index in sorted((*shape(item), index) for index, item in enumerate(items)):
+            n_padded = (len(batch) + 1) * (n_content + max(n_queries, most_queries))
+            padding = n_padded - n_rows - n_content - n_queries
+            if batch and (copies * n_padded > self.rows_at_once or padding > PADDING_AT_MOST):
                 self.before_batch()
-                yield [items[index] for _, _, index in sized[first:at]]
-                first, most_rows = at, n_rows
-        if sized:
+                yield batch
+                batch, n_rows, most_queries = [], 0, 0
+            batch.append(items[index])
+            n_rows += n_content + n_queries
+            most_queries = max(n_queries, most_queries)
+        if batch:
             self.before_batch()
-            yield [items[index] for _, _, index in sized[first:]]
+            yield batch
 
     def _n_context(self, context: Context) -> int:
         return sum(map(len, context.parts)) + 3
@@ -281,6 +308,14 @@ class Engine:
 
     def _on_device(self, places: Places) -> Places:
         return Places(places.position.to(self.device), places.slot.to(self.device), places.offset.to(self.device))
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """What has been found out."""
+
+    scores: dict[Insertion, Scored] = field(default_factory=dict)
+    styles: dict[Ids, dict[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -357,6 +392,9 @@ def _beam_search(engine: Engine, encoded: _Encoded, contexts: list[Context], dec
     for k in range(decoding.max_length + 1):
         with torch.inference_mode():
             logprobs, encoded = encoded.step(engine, tokens, k)
+        if k == 0 and engine._memory is not None:  # how likely it is to insert nothing, is known by the way
+            for context, logprob in zip(contexts, logprobs[:, engine.end].tolist(), strict=True):
+                engine._memory.scores[Insertion(context, ())] = Scored((), (logprob,))
         allowed = _allowed(engine, decoding, k)
         keep = min(decoding.beam + 1, int(allowed.sum()))  # END may be among them
         values, ids = _best(logprobs.masked_fill(~allowed, -math.inf), keep)

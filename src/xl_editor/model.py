@@ -33,6 +33,7 @@ from xl_editor.geometry import Relation
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
+DISTANCES_AT_ONCE = 64
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,  # the erf form, as Hugging Face's; XLNet's original code used tanh ("gelu_new")
@@ -126,9 +127,9 @@ class Dropout(nn.Module):
         return x if mask is None else x * mask
 
     def add(self, base: Tensor, x: Tensor) -> Tensor:
-        """Return base + dropout(x), in one pass."""
+        """Return base + dropout(x), in one pass; x, which nobody else reads, may be overwritten."""
         mask = self._mask(x)
-        return base + x if mask is None else torch.addcmul(base, x, mask)
+        return x.add_(base) if mask is None else torch.addcmul(base, x, mask)
 
     def _mask(self, x: Tensor) -> Tensor | None:
         if not self.training or self.p == 0:
@@ -147,8 +148,31 @@ def _dropout_mask(p: float, size: int) -> Tensor:
     return torch.rand(size, generator=generator).ge_(p).div_(1 - p)
 
 
+@dataclass(frozen=True)
+class Positions:
+    """What a layer's attention makes of each of M distances, one after the other; scaled already."""
+
+    keys: Tensor  # R_d, which a row's query meets, (H, D, M)
+    biases: Tensor  # what is the same for every row, (H, 1, M)
+
+    def some(self, which: slice) -> Positions:
+        return Positions(self.keys[..., which], self.biases[..., which])
+
+
+@dataclass(frozen=True)
+class RememberedPositions:
+    """The positions of all layers, for distances from −reach to reach − 1, with one version of the weights."""
+
+    version: tuple[tuple[int, int], ...]
+    reach: int
+    of_layers: list[Positions]
+
+
 class RelativeAttention(nn.Module):
-    """score(i, j) = (q_i + r_w)·k_j + (q_i + r_r)·R_{distance(i, j)} + (q_i + r_s)·segment(i, j)."""
+    """score(i, j) = (q_i + r_w)·k_j + (q_i + r_r)·R_{distance(i, j)} + (q_i + r_s)·segment(i, j).
+
+    Computed with q_i + r_w throughout, to which the constants (r_r − r_w)·R_d and (r_s − r_w)·segment are added.
+    """
 
     def __init__(self, config: XLEditorConfig) -> None:
         super().__init__()
@@ -158,36 +182,64 @@ class RelativeAttention(nn.Module):
         self.seg_embed = nn.Parameter(torch.empty(2, *shape[1:]))
         self.layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.dropout)
+        self.scale = 1 / math.sqrt(config.d_head)
+
+    def queries(self, rows: Tensor) -> Tensor:
+        """q_i + r_w. *Shape:* (…, d_model) → (…, H, D)."""
+        return F.linear(rows, self.q.flatten(1).mT, self.r_w_bias.flatten()).unflatten(-1, self.r_w_bias.shape)
 
     def keys_and_values(self, content: Tensor) -> tuple[Tensor, Tensor]:
-        """*Shape:* (B, N, d_model) → twice (B, H, N, D)."""
-        return self._heads(content, self.k).transpose(1, 2), self._heads(content, self.v).transpose(1, 2)
+        """*Shape:* (…, d_model) → twice (…, H, D)."""
+        return self._heads(content, self.k), self._heads(content, self.v)
+
+    def positions(self, sinusoids: Tensor) -> Positions:
+        """*Shape:* sinusoids (M, d_model)."""
+        # A block at a time: so R_d is the same to the last bit, however many distances are asked for with it.
+        weight = self.r * self.scale
+        keys = torch.cat([self._heads(some, weight) for some in sinusoids.split(DISTANCES_AT_ONCE)])  # (M, H, D)
+        biases = (keys * (self.r_r_bias - self.r_w_bias)).sum(-1)  # (M, H)
+        return Positions(keys.permute(1, 2, 0), biases.mT.unsqueeze(1))
 
     def forward(
-        self, rows: Tensor, keys: Tensor, values: Tensor, sinusoids: Tensor, distance: Tensor, relation: Relation
+        self,
+        rows: Tensor,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        positions: Positions,
+        distance: Tensor,
+        relation: Relation,
     ) -> Tensor:
-        """*Shape:* rows (B, R, d_model), sinusoids (M, d_model), distance: (B, R, K) indices into sinusoids."""
-        query = self._heads(rows, self.q)  # (B, R, H, D)
-        scale = 1 / math.sqrt(query.shape[-1])
+        """*Shape:* rows (B, R, d_model), query (B, R, H, D), keys and values (B, H, K, D).
+
+        `distance` is that of the relation, as indices into the positions, (B, R, K).
+        """
+        batch, n_rows, n_heads, _ = query.shape
         # One small product for the M distinct distances, shared by the batch; then each pair picks its own.
-        by_distance = self._heads(sinusoids, self.r * scale)  # (M, H, D)
-        of_bias = torch.einsum("hd,mhd->hm", self.r_r_bias, by_distance)  # r_r meets fewer distances than rows
-        bias = _pick(torch.einsum("brhd,mhd->bhrm", query, by_distance) + of_bias[:, None], distance)
+        by_distance = torch.baddbmm(positions.biases, query.flatten(0, 1).transpose(0, 1), positions.keys)
+        by_distance = by_distance.view(n_heads, batch, n_rows, -1).transpose(0, 1)  # (B, H, R, M)
+        bias = by_distance.gather(-1, distance.unsqueeze(1).expand(-1, n_heads, -1, -1))  # (B, H, R, K)
         if relation.other_segment is not None:
-            by_segment = torch.einsum("brhd,shd->bhrs", query + self.r_s_bias, self.seg_embed * scale)
-            bias = bias + _pick(by_segment, relation.other_segment.long())
+            segments = self.seg_embed * self.scale
+            constant = ((self.r_s_bias - self.r_w_bias) * segments).sum(-1).mT  # (H, 2)
+            by_segment = torch.einsum("brhd,shd->bhrs", query, segments) + constant[:, None]
+            bias = bias + torch.where(relation.other_segment.unsqueeze(1), by_segment[..., 1:], by_segment[..., :1])
         bias = bias.masked_fill_(~relation.visible.unsqueeze(1), -math.inf)
-        attended = self._attend((query + self.r_w_bias).transpose(1, 2), keys, values, bias, scale)  # (B, H, R, D)
-        output = F.linear(attended.transpose(1, 2).flatten(2), self.o.flatten(1))
+        attended = self._attend(query.transpose(1, 2), keys, values, bias)  # (B, H, R, D)
+        output = self.output(attended.transpose(1, 2).flatten(2))
         return self.layer_norm(self.dropout.add(rows, output))
 
-    def _attend(self, query: Tensor, keys: Tensor, values: Tensor, bias: Tensor, scale: float) -> Tensor:
+    def output(self, attended: Tensor) -> Tensor:
+        """*Shape:* (…, H · D) → (…, d_model)."""
+        return F.linear(attended, self.o.flatten(1))
+
+    def _attend(self, query: Tensor, keys: Tensor, values: Tensor, bias: Tensor) -> Tensor:
         """softmax(query · keysᵀ · scale + bias) · values. *Shape:* (B, H, R, D)."""
         if not torch.is_grad_enabled():
-            return F.scaled_dot_product_attention(query, keys, values, attn_mask=bias, scale=scale)
+            return F.scaled_dot_product_attention(query, keys, values, attn_mask=bias, scale=self.scale)
         # The fused kernel has no gradient for a bias; what torch falls back to on a CPU is slower than this.
         flat = [tensor.flatten(0, 1) for tensor in (bias, query, keys, values)]
-        scores = torch.baddbmm(flat[0], flat[1], flat[2].transpose(1, 2), alpha=scale)
+        scores = torch.baddbmm(flat[0], flat[1], flat[2].transpose(1, 2), alpha=self.scale)
         attended = torch.bmm(self.dropout(scores.softmax(-1)), flat[3])
         return attended.unflatten(0, query.shape[:2])
 
@@ -253,6 +305,7 @@ class XLEditorModel(nn.Module):
         self.sequence_summary = SequenceSummary(config) if config.n_labels else None
         self.logits_proj = nn.Linear(config.d_model, config.n_labels) if config.n_labels else None
         self.dropout = Dropout(config.dropout)
+        self._remembered: RememberedPositions | None = None
         if initialise:  # not where weights are about to be loaded
             self._initialise()
 
@@ -285,27 +338,41 @@ class XLEditorModel(nn.Module):
         """
         n_content, n_rows = ids.shape[-1], relation.distance.shape[1]
         self._check(ids, relation, n_read, cache)
-        embedded = self.transformer.word_embedding(ids)
-        # expand, not repeat: the query stream's start is one vector
-        queries = self.transformer.mask_emb.expand(ids.shape[0], n_rows - n_content, -1)
-        rows = self.dropout(torch.cat([embedded, queries], dim=1))
-        sinusoids, distance = self._sinusoids(relation.distance)
-        sinusoids = self.dropout(sinusoids)
+        embedding, mask = self.transformer.word_embedding, self.transformer.mask_emb
+        start = None
+        if self._is_learning:
+            # expand, not repeat: the query stream's start is one vector
+            queries = mask.expand(ids.shape[0], n_rows - n_content, -1)
+            rows = self.dropout(torch.cat([embedding(ids), queries], dim=1))
+        else:
+            # Before the first layer a row is its token's embedding and nothing else, or the query stream's start: what
+            # is made of it there is made once a distinct token, and then copied.
+            distinct, which = ids.unique(return_inverse=True)
+            start = torch.cat([embedding(distinct), mask[0]])
+            which = F.pad(which, (0, n_rows - n_content), value=len(distinct))
+            rows = start[which]
+        positions, distance = self._positions(relation.distance)
 
         keys, values = [], []
         for depth, layer in enumerate(self.transformer.layers()):
-            key, value = layer.rel_attn.keys_and_values(rows[:, :n_content].contiguous())
+            first = n_rows - n_read if depth == self.config.n_layer - 1 else 0  # of the rows whose output is read
+            attention = layer.rel_attn
+            if depth == 0 and start is not None:
+                query = attention.queries(start)[which[:, first:]]
+                key, value = (of_start[which[:, :n_content]] for of_start in attention.keys_and_values(start))
+            else:
+                query = attention.queries(rows[:, first:])
+                key, value = attention.keys_and_values(rows[:, :n_content].contiguous())
+            key, value = key.transpose(1, 2), value.transpose(1, 2)
             if cache is not None:
                 key = torch.cat([cache.keys[depth], key], dim=2)
                 value = torch.cat([cache.values[depth], value], dim=2)
             keys.append(key)
             values.append(value)
-            if depth == self.config.n_layer - 1:
-                read = slice(n_rows - n_read, n_rows)
-                rows, distance, relation = rows[:, read], distance[:, read], relation.rows(read)
-            if rows.shape[1]:
-                rows = layer.ff(layer.rel_attn(rows, key, value, sinusoids, distance, relation))
-        return self.dropout(rows), Cache(tuple(keys), tuple(values))
+            if first < n_rows:
+                seen = distance[:, first:], relation.rows(slice(first, n_rows))
+                rows = layer.ff(attention(rows[:, first:], query, key, value, positions[depth], *seen))
+        return self.dropout(rows[:, :n_read]), Cache(tuple(keys), tuple(values))
 
     def logits(self, states: Tensor) -> Tensor:
         """Scores of the next token. *Shape:* (…, d_model) → (…, vocab_size)."""
@@ -332,14 +399,41 @@ class XLEditorModel(nn.Module):
         self.config = XLEditorConfig(**{**asdict(self.config), "vocab_size": old + n_tokens})
         return range(old, old + n_tokens)
 
-    def _sinusoids(self, distance: Tensor) -> tuple[Tensor, Tensor]:
-        """XLNet's position encodings of the distinct distances, and each pair's index among them."""
+    @property
+    def _is_learning(self) -> bool:
+        """Does dropout fall, or are the weights about to change?"""
+        return self.training or torch.is_grad_enabled()
+
+    def _positions(self, distance: Tensor) -> tuple[list[Positions], Tensor]:
+        """Each layer's positions for all distances that occur, and each pair's index among them.
+
+        As long as the weights stay as they are, the positions are remembered.
+        """
         low, high = (int(bound) for bound in torch.aminmax(distance)) if distance.numel() else (0, 0)
+        layers = [layer.rel_attn for layer in self.transformer.layers()]
+        if self._is_learning:
+            sinusoids = self.dropout(self._sinusoids(low, high))
+            return [attention.positions(sinusoids) for attention in layers], distance - low
+        weights = [w for attention in layers for w in (attention.r, attention.r_r_bias, attention.r_w_bias)]
+        version = tuple((weight.data_ptr(), weight._version) for weight in weights)
+        known = self._remembered
+        if known is None or known.version != version or known.reach < max(-low, high + 1):
+            # More than asked for, in whole blocks: the next text may be longer.
+            reach = max(DISTANCES_AT_ONCE, 1 << max(-low, high).bit_length())
+            with torch.inference_mode(False), torch.no_grad():
+                sinusoids = self._sinusoids(-reach, reach - 1)
+                known = RememberedPositions(version, reach, [attention.positions(sinusoids) for attention in layers])
+            self._remembered = known
+        some = slice(low + known.reach, high + 1 + known.reach)
+        return [of_layer.some(some) for of_layer in known.of_layers], distance - low
+
+    def _sinusoids(self, low: int, high: int) -> Tensor:
+        """XLNet's position encodings of the distances low..high. *Shape:* (M, d_model)."""
         weight = self.transformer.word_embedding.weight
         positions = torch.arange(low, high + 1, device=weight.device, dtype=torch.float32)
         exponents = torch.arange(0, self.config.d_model, 2, device=weight.device, dtype=torch.float32)
         angles = positions[:, None] / torch.pow(10000, exponents / self.config.d_model)
-        return torch.cat([angles.sin(), angles.cos()], dim=-1).to(weight.dtype), distance - low
+        return torch.cat([angles.sin(), angles.cos()], dim=-1).to(weight.dtype)
 
     def _check(self, ids: Tensor, relation: Relation, n_read: int, cache: Cache | None) -> None:
         n_cached = cache.keys[0].shape[2] if cache is not None else 0
@@ -439,8 +533,3 @@ def load_config(directory: Path) -> XLEditorConfig:
     if not isinstance(settings, dict):
         raise ModelError(f"{path} must hold a JSON object.")
     return XLEditorConfig.from_dict(settings)
-
-
-def _pick(scores: Tensor, index: Tensor) -> Tensor:
-    """Each pair's entry of (B, H, R, M) scores, by its (B, R, K) index. *Shape:* (B, H, R, K)."""
-    return scores.gather(-1, index.unsqueeze(1).expand(-1, scores.shape[1], -1, -1))
