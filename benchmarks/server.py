@@ -39,7 +39,7 @@ from xl_editor.server import schema
 HEALTH_FLOOR = 0.1  # seconds
 INFILL_FLOOR = 2.0  # times the rate of one by one
 SURELY_ACCEPTED = 0.5  # seconds before SIGTERM: what was sent earlier is not on its way any more
-ARRIVAL = 1.0  # seconds in which the clients come
+ARRIVAL = 1.0  # seconds in which the clients come, or a tenth of the time they have
 SUBJECTS = ("the food", "the waitress", "our table", "the pizza", "the place", "my husband", "the staff", "the bill")
 JUDGEMENTS = ("was cold and bland", "is great for the price", "was rude to everybody", "could be a lot better")
 ENDINGS = ("and we waited an hour .", "and i will come back soon .", "so never again !")
@@ -164,8 +164,9 @@ async def drive(
     async with httpx2.AsyncClient(base_url=address, timeout=120, limits=limits) as client:
         began = time.monotonic()
         end = began + seconds
+        arrival = min(ARRIVAL, seconds / 10)
         clients = [
-            ask_until(end, client, questions, random.Random(number), tally, ARRIVAL * number / n_clients)
+            ask_until(end, client, questions, random.Random(number), tally, arrival * number / n_clients)
             for number in range(n_clients)
         ]
         running = asyncio.gather(*clients)
