@@ -8,12 +8,13 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import httpx2
 import pytest
 from serving import free_port, running, serving
 
-from xl_editor.editor import Call, EditorError
+from xl_editor.editor import Call, Editor, EditorError
 from xl_editor.server import guard, worker
 from xl_editor.server.app import create_app
 
@@ -137,7 +138,7 @@ def test_rounds_of_a_transfer_grow_into_the_trace(editor):
     how = {"to": "negative", "preset": "paper", "threshold": -1.0, "max_steps": 3}
     *growing, last = editor.transfer_rounds(texts, **how)
     assert len(growing) >= 3
-    assert last == editor.transfer_all(texts, **how)
+    assert same([trace.to_dict() for trace in last], [trace.to_dict() for trace in editor.transfer_all(texts, **how)])
     for traces in growing:
         for trace, complete in zip(traces, last, strict=True):
             assert trace.edits == complete.edits[: len(trace.edits)]
@@ -305,6 +306,17 @@ def test_names_that_are_not_ours_are_refused(editor):
         assert [status(address, host) for host in ("evil.example", "localhost.evil.example", "[::2]", "")] == [400] * 4
     with serving(create_app({"toy": editor})) as address:
         assert status(address, "any.example") == 200
+
+
+def test_who_names_no_model_is_answered_by_the_first_that_can(editor):
+    plain = Editor(editor.model, editor.codec)
+    plain.engine.format = replace(editor.engine.format, styles={})
+    with serving(create_app({"plain": plain, "styled": editor})) as address:
+        texts = {"text": TEXT}
+        assert httpx2.post(f"{address}/v1/classify", json=texts).json()["styles"] == editor.classify(TEXT)
+        assert httpx2.post(f"{address}/v1/locate", json={**texts, "style": "positive"}).status_code == 200
+        refused = httpx2.post(f"{address}/v1/locate", json={**texts, "style": "positive", "model": "plain"})
+        assert refused.status_code == 422
 
 
 def test_models_health_and_readiness(client):

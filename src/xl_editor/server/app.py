@@ -87,7 +87,7 @@ def create_app(
             raise ApiError(401, "The header Authorization must be Bearer and the server's key.")
 
     def editor_of(asked: schema.Request) -> Editor:
-        name = asked.model or next(iter(editors))
+        name = asked.model or _default_model(editors, asked)
         if name not in editors:
             raise ApiError(404, f"model must be one of {', '.join(editors)}.", field="model", kind="model_not_found")
         return editors[name]
@@ -209,6 +209,13 @@ def create_app(
 
     app.mount("/page", StaticFiles(directory=PAGE))
     return app
+
+
+def _default_model(editors: Mapping[str, Editor], asked: schema.Request) -> str:
+    """The first one; of those that have styles, if it takes them to answer."""
+    needs_styles = asked.operation in ("classify", "transfer") or getattr(asked, "style", None) is not None
+    names = [name for name, editor in editors.items() if editor.styles or not needs_styles]
+    return next(iter(names or editors))
 
 
 def _response(asked: schema.Request, calls: Sequence[Call], results: Sequence[Any]) -> Response:

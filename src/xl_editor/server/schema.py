@@ -38,7 +38,9 @@ class Request(BaseModel):
     operation: ClassVar[str]
     per_text: ClassVar[tuple[str, ...]] = ("text",)
 
-    model: Annotated[str | None, Field(max_length=200, description="One of /v1/models; the first by default.")] = None
+    model: Annotated[
+        str | None, Field(max_length=200, description="One of /v1/models; the first that can answer by default.")
+    ] = None
 
     @property
     def is_list(self) -> bool:
