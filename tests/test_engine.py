@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import tiny_engine
-from xl_editor.engine import DECIMALS, Context, Decoding, Engine, Insertion, _best
+from xl_editor.engine import DECIMALS, Context, Decoding, Engine, Insertion, Memory, _best
 from xl_editor.model import ModelError
 
 WORDS = range(6, 10)  # a vocabulary of four words; see conftest for the rest
@@ -79,7 +79,7 @@ def test_within_remembering_nothing_is_computed_twice(engine, monkeypatch):
     insertions = [Insertion(context, y) for context in contexts for y in ((), (7,))]
     texts, decoding = [(6, 7), (8,)], Decoding(n_best=2, beam=2, max_length=2)
     expected = engine.score(insertions), engine.classify(texts)
-    with engine.remembering():
+    with engine.remembering(Memory()):
         engine.decode(contexts, decoding)
         assert engine.score(insertions[:1])[0].logprob == pytest.approx(expected[0][0].logprob, abs=1e-5)
         found = engine.score(insertions), engine.classify(texts)

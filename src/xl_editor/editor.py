@@ -21,7 +21,7 @@ from rich.progress import track
 from xl_editor import operations
 from xl_editor.context import ContextFormat
 from xl_editor.edits import Deletion, Edit, Filling, Score, Slot, Trace
-from xl_editor.engine import Context, Decoding, Engine, Ids, Insertion
+from xl_editor.engine import Context, Decoding, Engine, Ids, Insertion, Memory
 from xl_editor.int8 import Int8Linear, quantise
 from xl_editor.model import ModelError, XLEditorModel, find_directory
 from xl_editor.search import SearchRules, SpecialTokens, search_rounds
@@ -326,7 +326,7 @@ class Editor:
         traces: list[Trace] = []
         for first in track(range(0, len(texts), TEXTS_AT_ONCE), disable=not progress, description="transfer"):
             some, tasks = self._tasks(texts[first : first + TEXTS_AT_ONCE], to, source, preset, keep)
-            with self._lock, self.engine.remembering():
+            with self._lock, self.engine.remembering(Memory()):
                 *_, revisions = revise(tasks)
                 traces += _traces(some, revisions)
         return traces
@@ -347,9 +347,9 @@ class Editor:
         """
         revise = self._method(to, source, preset, max_steps, threshold)
         some, tasks = self._tasks(texts, to, source, preset, keep)
-        rounds = revise(tasks)
+        rounds, memory = revise(tasks), Memory()
         while True:
-            with self._lock:
+            with self._lock, self.engine.remembering(memory):
                 revisions = next(rounds, None)
                 if revisions is None:
                     return

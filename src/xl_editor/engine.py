@@ -116,12 +116,12 @@ class Engine:
         # Never decoded; END is, when an insertion is over.
         self.not_text = tuple(sorted({model.config.pad_token_id, *format.not_text}))
         self.device = model.transformer.word_embedding.weight.device
-        self._memory: _Memory | None = None
+        self._memory: Memory | None = None
 
     @contextmanager
-    def remembering(self) -> Iterator[None]:
+    def remembering(self, memory: Memory) -> Iterator[None]:
         """Within, no question is answered twice: what one call has found out, the next ones know."""
-        self._memory = _Memory()
+        self._memory = memory
         try:
             yield
         finally:
@@ -131,7 +131,7 @@ class Engine:
 
     def score(self, insertions: Sequence[Insertion]) -> list[Scored]:
         """Log q̂ of every token of every insertion, END included, with the full softmax."""
-        answers = (self._memory or _Memory()).scores
+        answers = (self._memory or Memory()).scores
         questions: dict[Context, list[Insertion]] = defaultdict(list)
         for insertion in dict.fromkeys(insertions):
             if insertion not in answers:
@@ -245,7 +245,7 @@ class Engine:
         if not self.model.config.n_labels:
             raise ModelError("This model has no styles: it cannot classify.")
         ending = self.format.classifying_end
-        found = (self._memory or _Memory()).styles
+        found = (self._memory or Memory()).styles
         unknown = [text for text in dict.fromkeys(map(tuple, texts)) if text not in found]
         for batch in self._batches(unknown, lambda t: (len(t) + len(ending), 1)):
             ids = left_padded([[*t, *ending] for t in batch], self.model).to(self.device)
@@ -311,7 +311,7 @@ class Engine:
 
 
 @dataclass(frozen=True)
-class _Memory:
+class Memory:
     """What has been found out."""
 
     scores: dict[Insertion, Scored] = field(default_factory=dict)
@@ -394,7 +394,7 @@ def _beam_search(engine: Engine, encoded: _Encoded, contexts: list[Context], dec
             logprobs, encoded = encoded.step(engine, tokens, k)
         if k == 0 and engine._memory is not None:  # how likely it is to insert nothing, is known by the way
             for context, logprob in zip(contexts, logprobs[:, engine.end].tolist(), strict=True):
-                engine._memory.scores[Insertion(context, ())] = Scored((), (logprob,))
+                engine._memory.scores.setdefault(Insertion(context, ()), Scored((), (logprob,)))
         allowed = _allowed(engine, decoding, k)
         keep = min(decoding.beam + 1, int(allowed.sum()))  # END may be among them
         values, ids = _best(logprobs.masked_fill(~allowed, -math.inf), keep)
