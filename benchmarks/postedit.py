@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import get_context
 from multiprocessing.synchronize import Barrier
@@ -30,6 +31,15 @@ FLOOR = 0.85  # of the bare speed
 JOBS = (10**6, 10**8, 10**10)
 
 
+@dataclass(frozen=True)
+class How:
+    """What is done with the texts."""
+
+    model: str
+    to: str
+    preset: str
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("texts", type=Path)
@@ -37,21 +47,23 @@ def main() -> None:
     parser.add_argument("--bare-sentences", type=int, default=4 * CHUNK_SIZE, help="for each process")
     parser.add_argument("--model", default="yelp")
     parser.add_argument("--to", default="positive")
+    parser.add_argument("--preset", default="default")
     parser.add_argument("--price", type=float, default=0.04, help="of a core-hour, in your currency")
     parser.add_argument("--plot", type=Path, help="draw the memory into this file")
     arguments = parser.parse_args()
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     n_cores = len(os.sched_getaffinity(0))
     texts = distinct_lines(arguments.texts, arguments.sentences)
-    print(f"{len(texts):,} distinct sentences, {n_cores} cores")
+    print(f"{len(texts):,} distinct sentences, {n_cores} cores, preset {arguments.preset}")
+    how = How(arguments.model, arguments.to, arguments.preset)
 
     sample = texts[: arguments.bare_sentences]
     modes = {f"{n_cores} × 1 thread": (n_cores, 1), f"1 × {n_cores} threads": (1, n_cores)}
-    bare = {name: bare_speed(sample, arguments.model, arguments.to, *mode) for name, mode in modes.items()}
+    bare = {name: bare_speed(sample, how, *mode) for name, mode in modes.items()}
     for name, speed in bare.items():
         print(f"bare, {name:14} {speed:7.2f} sentences/s")
 
-    seconds, megabytes = run_job(texts, arguments.model, arguments.to, n_cores)
+    seconds, megabytes = run_job(texts, how, n_cores)
     speed, fastest = len(texts) / seconds, max(bare.values())
     print(f"xl-editor postedit   {speed:7.2f} sentences/s, {speed / fastest:.1%} of the bare speed (floor {FLOOR:.0%})")
     # From the second tenth on all models are loaded, and all kinds of batches have been seen.
@@ -76,11 +88,11 @@ def distinct_lines(path: Path, n: int) -> list[str]:
     return [line for line in found if line][:n]
 
 
-def bare_speed(texts: list[str], model: str, to: str, n_processes: int, threads: int) -> float:
+def bare_speed(texts: list[str], how: How, n_processes: int, threads: int) -> float:
     """Sentences a second of processes that only edit, all at the same time."""
     context = get_context("spawn")
     ready, seconds = context.Barrier(n_processes), context.Queue()
-    arguments = (texts, model, to, threads, ready, seconds)
+    arguments = (texts, how, threads, ready, seconds)
     processes = [context.Process(target=edit, args=arguments) for _ in range(n_processes)]
     for process in processes:
         process.start()
@@ -90,23 +102,24 @@ def bare_speed(texts: list[str], model: str, to: str, n_processes: int, threads:
     return n_processes * len(texts) / max(taken)
 
 
-def edit(texts: list[str], model: str, to: str, threads: int, ready: Barrier, seconds: Any) -> None:
-    editor = Editor.from_pretrained(model, threads=threads)
-    editor.transfer_all(texts[:8], to)
+def edit(texts: list[str], how: How, threads: int, ready: Barrier, seconds: Any) -> None:
+    editor = Editor.from_pretrained(how.model, threads=threads)
+    editor.transfer_all(texts[:8], how.to, preset=how.preset)
     ready.wait()
     started = time.perf_counter()
-    editor.transfer_all(texts, to)
+    editor.transfer_all(texts, how.to, preset=how.preset)
     seconds.put(time.perf_counter() - started)
 
 
-def run_job(texts: list[str], model: str, to: str, n_processes: int) -> tuple[float, list[float]]:
+def run_job(texts: list[str], how: How, n_processes: int) -> tuple[float, list[float]]:
     """Seconds of the whole command, from start to end, and its memory in MB, second by second."""
     with tempfile.TemporaryDirectory() as directory:
         source, target = Path(directory) / "in.txt", Path(directory) / "out.jsonl"
         source.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-        command = [sys.executable, "-m", "xl_editor.cli", "postedit", str(source), str(target), "--to", to]
+        command = [sys.executable, "-m", "xl_editor.cli", "postedit", str(source), str(target)]
+        command += ["--model", how.model, "--to", how.to, "--preset", how.preset, "--processes", str(n_processes)]
         started = time.perf_counter()
-        process = subprocess.Popen([*command, "--model", model, "--processes", str(n_processes)])
+        process = subprocess.Popen(command)
         megabytes = []
         while process.poll() is None:
             megabytes.append(sum(map(resident_megabytes, family(process.pid))))
