@@ -320,14 +320,24 @@ def test_light_and_dark(visit, server):
 def test_a_text_that_is_too_long_is_told_and_not_sent(page):
     asked = []
     page.on("request", lambda request: asked.append(request.url) if request.method == "POST" else None)
-    write(page, "too long " * 70)
-    expect(page.locator("#status")).to_contain_text("34 characters too long")
+    write(page, "too long " * 340)
+    expect(page.locator("#status")).to_contain_text("64 characters too long")
     page.get_by_role("tab", name="Style").click()
     expect(page.get_by_role("button", name="Revise")).to_be_disabled()
     assert not asked
     write(page, LACKING)
     wait_for_heat(page)
     expect(page.locator("#status")).to_have_text("")
+
+
+def test_a_text_may_be_too_long_to_be_revised_and_not_to_be_read(page):
+    write(page, "The food was and the staff slow. " * 20)
+    wait_for_heat(page)
+    page.get_by_role("tab", name="Style").click()
+    expect(page.get_by_text("To be revised, the text is 60 characters too long.")).to_be_visible()
+    expect(page.get_by_role("button", name="Revise")).to_be_disabled()
+    write(page, LACKING)
+    expect(page.get_by_role("button", name="Revise")).to_be_enabled()
 
 
 def test_a_busy_server_is_asked_again_when_it_wishes(visit, page):

@@ -28,7 +28,7 @@ const reading = latestOf("heat", AFTER_TYPING);
 const suggesting = latestOf("suggestions", AFTER_MOVING);
 
 let models = [];
-let limits = { characters: Infinity, steps: 1 };
+let limits = { characters: Infinity, transferred_characters: Infinity, steps: 1 };
 let heat = { text: "", gaps: [], units: [] }; // of the text that it carries, which may have changed since
 let place = null; // that the suggestions are about
 let shown = null; // the text that the page last showed
@@ -154,7 +154,10 @@ function show() {
   }
   draw();
   history.render();
-  style.render(canAsk());
+  const toRevise = countCodePoints(text.text) - limits.transferred_characters;
+  byId("too-long-to-revise").hidden = toRevise <= 0;
+  byId("too-long-to-revise").textContent = `To be revised, the text is ${toRevise} characters too long.`;
+  style.render(canAsk() && toRevise <= 0);
 }
 
 function showLength() {
