@@ -255,7 +255,7 @@ def postedit(
 
     xl-editor postedit reviews.jsonl edited.jsonl --field review --to positive
     """
-    _wait_passively()
+    _prepare_torch()
     if engine == "ray" and hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as `main` sets it, Ray's processes would inherit it, and hang
     with _extra("This", "cluster" if engine == "ray" else "formats"):
@@ -407,7 +407,7 @@ def reproduce_news(
 
     xl-editor reproduce news --data news --work runs --output results
     """
-    _wait_passively()
+    _prepare_torch()
     with _extra("This", "train,evaluate"):
         from xl_editor.evaluation.reproduce_news import reproduce as run
     if not run(data, work, output, minutes, init, tasks):
@@ -467,7 +467,7 @@ def serve(
 
     xl-editor serve --port 8000
     """
-    _wait_passively()
+    _prepare_torch()
     with _extra("Serving", "serve"):
         from xl_editor.server.run import LOOPBACK, run
     from xl_editor.editor import bundled_models
@@ -516,15 +516,19 @@ def _extra(what: str, extra: str) -> Iterator[None]:
 
 
 def _load(model: str | None, *, of_styles: bool = False) -> Editor:
-    _wait_passively()
+    _prepare_torch()
     from xl_editor.editor import Editor
 
     return Editor.from_pretrained(model or _default_model(of_styles=of_styles))
 
 
-def _wait_passively() -> None:
-    """Must come before torch is loaded: threads that spin collapse beside a busy process."""
+def _prepare_torch() -> None:
+    """Must come before torch is loaded."""
+    # Threads that spin collapse beside a busy process.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # Of every shape of a product oneDNN keeps the code that it made for it. Texts have hundreds of shapes: with its own
+    # bound of 1,024, memory grows for hours, and with this one, which holds the shapes of a pass, it is no slower.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
 
 
 def _default_model(*, of_styles: bool) -> str:

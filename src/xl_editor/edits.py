@@ -35,7 +35,8 @@ class Score(_Result):
     def render(self, *, marked: bool = False) -> Text:
         line = Text(f"log q {self.logprob:.4f}  perplexity {self.perplexity:.2f}  ")
         for token, logprob in zip(self.tokens, self.token_logprobs, strict=True):
-            line.append(f" {token}", style="bold").append(f" {logprob:.2f}", style="dim")
+            # What marks the beginning of a word in some vocabularies is told by the space already.
+            line.append(f" {token.lstrip('Ġ▁') or token}", style="bold").append(f" {logprob:.2f}", style="dim")
         return line
 
 
