@@ -157,7 +157,7 @@ def delete(
     by: Annotated[
         str | None,
         typer.Option(
-            help="information (of sentences), ratio (of words and spans), or rank: see below.", show_default=False
+            help="information (of sentences), ratio (of words and spans), or rank: see above.", show_default=False
         ),
     ] = None,
     style: Style = None,

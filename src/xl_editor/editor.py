@@ -200,9 +200,9 @@ class Editor:
         slots = [encoded.slot_at(gap) for gap in gaps]
         low, high = _nearby(encoded, slots[0], slots[-1], "text between its blanks")
         parts = [encoded.ids[a:b] for a, b in pairwise([low, *slots, high])]
-        decoding = replace(_decoding(n, beam, max_length, sample, top_k, top_p, seed), min_length=1)
-        if not any(piece[-1:].strip() for piece in pieces[:-1]):
-            decoding = replace(decoding, first=self.codec.opening_ids)
+        is_glued = any(piece[-1:].strip() for piece in pieces[:-1])  # to the word before a blank
+        decoding = _decoding(n, beam, max_length, sample, top_k, top_p, seed)
+        decoding = replace(decoding, min_length=1, first=() if is_glued else self.codec.opening_ids)
         chains = yield from operations.infill(parts, decoding, style)
         fillings = []
         for chain in chains:

@@ -219,10 +219,15 @@ def omissions(
         else:
             alone = yield from whole(removed)
             for omission, rest, all_of_it, part in zip(plain, rests, wholes, alone, strict=True):
-                told = (all_of_it.logprob - rest.logprob - part.logprob) / len(part.token_logprobs)
+                told = shared_information(all_of_it, rest, part)
                 found.append((told, replace(omission, information=told)))
     found.sort(key=lambda pair: (round(pair[0], DECIMALS), pair[1].span[0]))
     return [omission for _, omission in found]
+
+
+def shared_information(whole: Scored, rest: Scored, part: Scored) -> float:
+    """What a part and the rest of a text tell about each other, in nats a token of the part, its END included."""
+    return (whole.logprob - rest.logprob - part.logprob) / len(part.token_logprobs)
 
 
 def _portions(questions: Sequence[Any]) -> list[Sequence[Any]]:

@@ -22,7 +22,7 @@ from xl_editor.context import ContextFormat
 from xl_editor.editor import TOKENIZER_FILE, Editor, find_model
 from xl_editor.engine import Context, Decoding, Ids, Insertion, Scored
 from xl_editor.model import CONFIG_FILE, XLEditorModel
-from xl_editor.operations import Span
+from xl_editor.operations import Span, shared_information
 from xl_editor.text import Codec, TextFormat
 
 MAX_INFILL_TOKENS = 48  # of greedy decoding
@@ -148,7 +148,7 @@ def _misfits(
         Misfit(
             standing.perplexity / instead.perplexity,
             rest.perplexity,
-            (whole.logprob - rest.logprob - part.logprob) / len(part.token_logprobs),
+            shared_information(whole, rest, part),
         )
         for standing, instead, whole, rest, part in _answered(score, asked)
     )
