@@ -357,6 +357,7 @@ def evaluate_news(
 
     xl-editor evaluate news --model my-model --data news --work tasks
     """
+    _prepare_torch()
     with _extra("Evaluation", "evaluate"):
         from xl_editor.evaluation.news import evaluate_news as run
         from xl_editor.evaluation.news_tasks import open_tasks
