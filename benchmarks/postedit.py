@@ -57,7 +57,8 @@ def main() -> None:
     print(f"{len(texts):,} distinct sentences, {n_cores} cores, preset {arguments.preset}")
     how = How(arguments.model, arguments.to, arguments.preset)
 
-    sample = texts[: arguments.bare_sentences]
+    # From the whole file: the sentences at its beginning may be shorter or longer than the others.
+    sample = texts[:: max(1, len(texts) // arguments.bare_sentences)][: arguments.bare_sentences]
     modes = {f"{n_cores} × 1 thread": (n_cores, 1), f"1 × {n_cores} threads": (1, n_cores)}
 
     def bare() -> float:

@@ -121,6 +121,35 @@ def test_concurrent_requests_get_their_own_answers_and_share_batches(editor):
     assert batches < len(texts)
 
 
+def test_transfers_that_ask_for_the_same_go_on_together_and_a_refused_one_harms_nobody(editor, monkeypatch):
+    together = []
+    rounds = editor.transfer_rounds
+
+    def slowly(texts, **how):
+        together.append((texts, how["to"]))
+        time.sleep(1)  # until the others have come
+        return rounds(texts, **how)
+
+    monkeypatch.setattr(editor, "transfer_rounds", slowly)
+    monkeypatch.setattr(worker, "TRANSFERRED_AT_ONCE", 250)
+    how = {"preset": "paper", "threshold": -1.0, "max_steps": 2}
+    asked = [{"text": f"{sentence} {i}", "to": "negative", **how} for i in range(3) for sentence in SENTENCES]
+    asked += [{"text": TEXT, "to": "positive", **how}, {"text": " ", "to": "negative", **how}]
+    with serving(create_app({"toy": editor})) as address, ThreadPoolExecutor(len(asked)) as pool:
+
+        def ask(body):
+            return httpx2.post(f"{address}/v1/transfer", json=body, timeout=60)
+
+        *fine, refused = pool.map(ask, asked)
+    assert refused.status_code == 422
+    for body, answer in zip(asked, fine, strict=False):
+        assert same(answer.json(), directly(editor, "transfer", body))
+    assert sum(len(texts) for texts, _ in together) == len(fine)
+    assert len(together) < len(fine) / 2
+    assert all(len(texts) == 1 or sum(map(len, texts)) <= 250 for texts, _ in together)
+    assert ([TEXT], "positive") in together
+
+
 def test_a_stream_tells_the_edits_one_by_one_and_then_the_trace(client, editor):
     expected = directly(editor, "transfer", ASKED["transfer"])
     with client.stream("POST", "/v1/transfer", json={**ASKED["transfer"], "stream": True}) as response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,8 +32,11 @@ def run(
     origins: Sequence[str],
 ) -> None:
     """Serve until SIGINT or SIGTERM, and then finish what was accepted."""
-    # The event loop must get its turn soon while the worker's thread computes in Python.
+    # The event loop must get its turn soon while the worker's thread computes in Python; and whoever collects garbage
+    # must not look through all that was loaded, which takes a tenth of a second, in which nobody is answered.
     sys.setswitchinterval(SWITCH_SECONDS)
+    gc.collect()
+    gc.freeze()
     hosts = LOOPBACK if host in LOOPBACK else ()
     app = create_app(editors, max_waiting=max_waiting, api_key=api_key, origins=origins, hosts=hosts)
     shown = f"[{host}]" if ":" in host else host

@@ -1,7 +1,7 @@
 """The one thread that computes: a bounded queue, what waits together is answered together.
 
-Quick calls that wait are answered as one batch. A transfer goes on round by round, and lets a batch of quick calls pass
-after each of its rounds; one transfer at a time is under way.
+Quick calls that wait are answered as one batch. Transfers go on round by round, and let a batch of quick calls pass
+after each of their rounds; those that wait together and ask for the same go on together.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from itertools import accumulate, islice
 from typing import Any
 
 from xl_editor.editor import Call, Editor
@@ -21,6 +22,7 @@ from xl_editor.edits import Trace
 from xl_editor.server.metrics import Metrics
 
 CHARACTERS_AT_ONCE = 4_000  # of the texts that are answered together
+TRANSFERRED_AT_ONCE = 1_000  # characters that are revised together: quick calls wait for a round of them
 SECONDS_PER_REQUEST = 60.0
 MAX_RETRY_SECONDS = 60
 
@@ -56,12 +58,30 @@ class _Job:
         return self.calls[0].method == "transfer"
 
     @property
+    def texts(self) -> list[str]:
+        """Of a transfer."""
+        return [call.arguments["text"] for call in self.calls]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All that a transfer asks for but its texts."""
+        return {name: value for name, value in self.calls[0].arguments.items() if name != "text"}
+
+    @property
     def n_characters(self) -> int:
         return sum(len(value) for call in self.calls for value in call.arguments.values() if isinstance(value, str))
 
     def tell(self, news: Trace | list[Any] | Exception) -> None:
         """A trace so far, all the results, or what went wrong; from the worker's thread."""
         self.loop.call_soon_threadsafe(self.told.put_nowait, news)
+
+
+@dataclass(frozen=True)
+class _Transfer:
+    """Jobs that are revised together, and what becomes of all their texts, round by round."""
+
+    jobs: list[_Job]
+    rounds: Iterator[list[Trace]]
 
 
 class Worker:
@@ -72,7 +92,7 @@ class Worker:
         self._changed = threading.Condition()
         self._stopping = False
         self._computing: list[_Job] = []
-        self._transfer: tuple[_Job, Iterator[list[Trace]]] | None = None
+        self._transfer: _Transfer | None = None
         self._seconds_per_text = 0.1
         self._thread = threading.Thread(target=self._run, name="xl-editor-worker", daemon=True)
         for editor in editors:
@@ -153,34 +173,32 @@ class Worker:
                 if not self._waiting and not self._transfer:
                     return
                 batch = self._take_batch()
-                begun = None if self._transfer else self._take_transfer()
+                begun = [] if self._transfer else self._take_transfers()
             if batch:
                 self._answer(batch)
             if begun:
-                texts = [call.arguments["text"] for call in begun.calls]
-                settings = {name: value for name, value in begun.calls[0].arguments.items() if name != "text"}
-                self._transfer = begun, begun.editor.transfer_rounds(texts, **settings)
+                self._transfer = self._begin(begun)
             if self._transfer:
-                self._advance(*self._transfer)
+                self._advance(self._transfer)
 
     def _take_batch(self) -> list[_Job]:
         """The quick jobs that have waited longest, for one model, until there are enough of them."""
-        batch: list[_Job] = []
-        n_characters = 0
-        for job in [job for job in self._waiting if not job.is_transfer]:
-            n_characters += job.n_characters
-            if batch and (job.editor is not batch[0].editor or n_characters > CHARACTERS_AT_ONCE):
-                break
-            batch.append(job)
-        for job in batch:
-            self._waiting.remove(job)
-        return batch
+        waiting = [job for job in self._waiting if not job.is_transfer]
+        return self._take([job for job in waiting if job.editor is waiting[0].editor], CHARACTERS_AT_ONCE)
 
-    def _take_transfer(self) -> _Job | None:
-        job = next((job for job in self._waiting if job.is_transfer), None)
-        if job:
+    def _take_transfers(self) -> list[_Job]:
+        """The transfer that has waited longest, and those that ask for the same."""
+        waiting = [job for job in self._waiting if job.is_transfer]
+        same = [job for job in waiting if job.editor is waiting[0].editor and job.settings == waiting[0].settings]
+        return self._take(same, TRANSFERRED_AT_ONCE)
+
+    def _take(self, jobs: Sequence[_Job], n_characters: int) -> list[_Job]:
+        """The first of the jobs, with no more characters than these unless it is one alone."""
+        up_to = accumulate(job.n_characters for job in jobs)
+        taken = [job for job, n in zip(jobs, up_to, strict=True) if job is jobs[0] or n <= n_characters]
+        for job in taken:
             self._waiting.remove(job)
-        return job
+        return taken
 
     def _answer(self, jobs: list[_Job]) -> None:
         self._computing = jobs
@@ -199,24 +217,42 @@ class Worker:
         self._note_speed((time.monotonic() - began) / len(calls))
         self.metrics.batch_texts.observe(len(calls))
 
-    def _advance(self, job: _Job, rounds: Iterator[list[Trace]]) -> None:
-        self._computing = [job]
+    def _begin(self, jobs: list[_Job]) -> _Transfer | None:
+        """All of them, but for those with a text that is refused, which is no fault of the others."""
+        accepted = []
+        for job in jobs:
+            try:
+                for text in job.texts:
+                    job.editor.check(text)
+            except ValueError as error:
+                job.tell(error)
+            else:
+                accepted.append(job)
+        if not accepted:
+            return None
+        texts = [text for job in accepted for text in job.texts]
+        return _Transfer(accepted, accepted[0].editor.transfer_rounds(texts, **accepted[0].settings))
+
+    def _advance(self, transfer: _Transfer) -> None:
+        self._computing = transfer.jobs
         began = time.monotonic()
         try:
             self._stop_if_nobody_waits()
-            traces = next(rounds)
+            traces = next(transfer.rounds)
         except _NobodyWaitsError:
             self._transfer = None
             return
         except Exception as error:
             self._transfer = None
-            job.tell(error)
+            for job in transfer.jobs:
+                job.tell(error)
             return
+        remaining = iter(traces)
+        for job in transfer.jobs:
+            own = list(islice(remaining, len(job.calls)))
+            job.tell(own if all(trace.stopped for trace in own) else own[0])
         if all(trace.stopped for trace in traces):
             self._transfer = None
-            job.tell(traces)
-        else:
-            job.tell(traces[0])
         self._note_speed((time.monotonic() - began) / len(traces))
 
     def _note_speed(self, seconds_per_text: float) -> None:
