@@ -41,7 +41,7 @@ from xl_editor import Editor
 from xl_editor.editor import find_model
 from xl_editor.engine import Context, Decoding, Engine, Ids, Insertion
 from xl_editor.geometry import insertion_places, relate, stack
-from xl_editor.transfer import PaperRules, Task, candidates, tokens_as_units, transfer
+from xl_editor.transfer import PaperRules, Task, candidates, transfer
 
 EXAMPLES = (
     "the food was good and very over priced for what you get .",
@@ -197,7 +197,7 @@ def integers(editor: Editor, texts: list[Ids], model: str, rounds: int) -> None:
 def questions(text: Ids, max_span: int = 2) -> list[Insertion]:
     return [
         Insertion(Context.around(text, start, end, style), text[start:end])
-        for start, end in candidates(tokens_as_units(text), max_span)
+        for start, end in candidates(len(text), max_span)
         for style in (SOURCE, TARGET)
     ]
 

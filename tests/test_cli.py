@@ -60,16 +60,26 @@ def test_every_command_answers_in_json_and_in_words(editor, toy_directory):
         (["locate", "the food", "--model", "."], "holds no config.json"),
         (["score", "no brackets"], "must mark a part in [brackets]"),
         (["delete", "a b", "--unit", "letter"], "unit must be word, span or sentence"),
+        (["tune", "yelp", "--dev", "negative=a"], "yelp is not a directory with a model in it"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(args, message, toy_directory, tmp_path):
-    if "--model" not in args:
+    if "--model" not in args and args[0] != "tune":
         args = [*args, "--model", str(toy_directory)]
     done = run(*args, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr.decode()
     assert len(done.stderr.decode().strip().splitlines()) == 1
     assert done.stdout == b""
+
+
+def test_what_goes_in_comes_out_and_only_line_ends_end_lines(toy_directory, tmp_path):
+    lines = ["the food :pizza: [b]was[/b]\tgreat .", "the food\u2028the staff", "the\x0bfood"]
+    (tmp_path / "texts").write_bytes("\r\n".join(lines).encode())
+    how = ["--to", "positive", "--max-steps", "0", "--model", str(toy_directory)]
+    for given in ({"stdin": "\n".join(lines).encode()}, {}):
+        done = run("transfer", *([] if given else ["--file", str(tmp_path / "texts")]), *how, **given)
+        assert done.stdout.decode().split("\n")[:-1] == lines
 
 
 def test_a_bad_line_among_many_is_told_and_the_others_are_answered(toy_directory):

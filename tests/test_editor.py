@@ -250,6 +250,19 @@ def test_kept_words_stay_and_zero_steps_change_nothing(editor):
     assert editor.transfer(TEXT, **how, max_steps=0).text == TEXT
 
 
+def test_kept_phrases_and_contractions_stay(editor):
+    how = {"to": "negative", "preset": "paper", "threshold": -50, "max_steps": 8}
+    trace = editor.transfer("the food wasn't very good .", **how, keep=["wasn't very"])
+    assert trace.edits
+    assert "wasn't very" in trace.text
+
+
+def test_a_span_is_found_as_a_word_before_it_is_found_in_another(editor):
+    text = "the staffed place has staff ."
+    assert editor.replace(text, "staff", n=2) == editor.replace(text, (22, 27), n=2)
+    assert editor.replace(text, "lace", n=2) == editor.replace(text, "place", n=2)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -160,13 +160,12 @@ def test_decoding_depends_on_nothing_else_in_the_batch(engine, batch):
             assert [s.ids for s in engine.decode([context], decoding)[0]] == [s.ids for s in found]
 
 
-def test_lengths_first_tokens_and_bans_are_kept(engine):
+def test_lengths_and_first_tokens_are_kept(engine):
     context = Context(((6, 7), (8,)))
     for decoding, holds in [
         (Decoding(beam=8, n_best=8, min_length=2, max_length=3), lambda y: 2 <= len(y) <= 3),
         (Decoding(beam=8, n_best=8, first=(7, 9), max_length=3), lambda y: y[0] in (7, 9)),
-        (Decoding(beam=8, n_best=8, banned=(6, 8), max_length=3), lambda y: not {6, 8} & set(y)),
-        (Decoding(sample=True, n_best=8, min_length=1, banned=(6,), max_length=3), lambda y: y and 6 not in y),
+        (Decoding(sample=True, n_best=8, min_length=1, max_length=3), lambda y: 1 <= len(y) <= 3),
     ]:
         (found,) = engine.decode([context], decoding)
         assert len(found) == 8

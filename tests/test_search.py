@@ -6,7 +6,7 @@ import pytest
 
 from xl_editor.engine import Scored
 from xl_editor.search import SearchRules, SpecialTokens, search
-from xl_editor.transfer import Task, tokens_as_units
+from xl_editor.transfer import Task
 
 END, BAD, GOOD, FINE, WORD, OTHER = range(6)
 
@@ -43,6 +43,10 @@ class Table:
             p = 1 / (1 + math.exp(-logit))
             found.append({"negative": 1 - p, "positive": p})
         return found
+
+
+def tokens_as_units(ids):
+    return [(i, i + 1) for i in range(len(ids))]
 
 
 def to_positive(*ids, table=None, kept=frozenset(), **rules):

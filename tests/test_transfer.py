@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from xl_editor.engine import Scored
-from xl_editor.transfer import PaperRules, Task, candidates, tokens_as_units, transfer
+from xl_editor.transfer import PaperRules, Task, candidates, transfer
 
 END, BAD, GOOD, WORD, OTHER, START = 0, 1, 2, 3, 4, 5
 VOCABULARY = 6
@@ -71,7 +71,7 @@ def to_positive(ids, table=None, preset=None, **task):
 @pytest.mark.parametrize(("max_span", "n_candidates"), [(2, 41), (3, 49)])
 def test_the_candidate_set_has_the_papers_bounds(max_span, n_candidates):
     n = 11
-    found = list(candidates(tokens_as_units(range(n)), max_span))
+    found = list(candidates(n, max_span))
     literal = [
         (a, b) for a in range(1, n + 2) for b in range(1, n + 1) if -1 <= b - a <= max_span
     ]  # 1-based and inclusive, as printed
@@ -79,10 +79,6 @@ def test_the_candidate_set_has_the_papers_bounds(max_span, n_candidates):
     assert len(found) == n_candidates
     assert (0, 0) not in found  # no insertion before the first word
     assert (n, n) in found  # but one after the last
-
-
-def test_words_of_several_tokens_are_taken_whole():
-    assert list(candidates([(0, 2), (2, 3)], 1)) == [(0, 2), (0, 3), (2, 2), (2, 3), (3, 3)]
 
 
 def test_what_stands_out_is_replaced_and_the_trace_tells():
@@ -115,6 +111,18 @@ def test_nothing_put_in_is_a_deletion():
     revision = to_positive((WORD, BAD, OTHER), Table(fill={"positive": (), "negative": (BAD,)}))
     assert revision.ids == (WORD, OTHER)
     assert revision.steps[0].inserted == ()
+
+
+def test_two_texts_with_a_context_in_common_get_each_its_own_filling():
+    """Before WORD BAD, one text takes a word out; the other, forced to insert, must not insert nothing there."""
+    rules = PaperRules(max_span=0, threshold=2.0, max_steps=1)
+    tasks = [Task((BAD, WORD, BAD), "negative", frozenset({2})), Task((WORD, BAD), "negative", frozenset({1}))]
+    table = Table(fill={"positive": (), "negative": (BAD,)})
+    alone = [transfer(table, [task], "positive", rules)[0].ids for task in tasks]
+    assert alone == [(WORD, BAD), (GOOD, WORD, BAD)]
+    for order in (tasks, tasks[::-1]):
+        together = [revision.ids for revision in transfer(table, order, "positive", rules)]
+        assert sorted(together) == sorted(alone)
 
 
 def test_an_insertion_is_never_empty():

@@ -42,6 +42,7 @@ NewsData = Annotated[
 ]
 NewsTaskCount = Annotated[int, typer.Option(help="Instances of each task.", min=1)]
 Work = Annotated[Path, typer.Option(help="Where trained judges and edited texts are kept, to be used again.")]
+WORK, RESULTS = Path("work"), Path("results")
 Seeds = Annotated[int, typer.Option(help="How many reporting classifiers, each with its own seed.", min=1)]
 File = Annotated[Path | None, typer.Option("--file", help="Read the texts from this file instead, a line a text.")]
 Model = Annotated[str | None, typer.Option(help="A bundled model (see `models`), a directory, or a hub id.")]
@@ -201,7 +202,7 @@ def transfer(
     ] = "default",
     threshold: Annotated[float | None, typer.Option(help="What log f must reach for an edit.")] = None,
     max_steps: Annotated[int | None, typer.Option(help="Most edits of a sentence.")] = None,
-    keep: Annotated[list[str] | None, typer.Option(help="A word that is never edited; may be repeated.")] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="Words that are never edited; may be repeated.")] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show every edit, not only the result.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -232,10 +233,10 @@ def postedit(
     source_style: Annotated[str | None, typer.Option("--from", help="The source style; guessed by default.")] = None,
     preset: Annotated[str, typer.Option(help="Of a transfer: default or paper.")] = "default",
     threshold: Annotated[
-        float | None, typer.Option(help="What log f (transfer) or log-odds (delete) must reach for an edit.")
+        float | None, typer.Option(help="What log f must reach for an edit, or the score of a deletion be above.")
     ] = None,
     max_steps: Annotated[int | None, typer.Option(help="Most edits of a sentence.")] = None,
-    keep: Annotated[list[str] | None, typer.Option(help="A word that is never edited; may be repeated.")] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="Words that are never edited; may be repeated.")] = None,
     unit: Annotated[str, typer.Option(help="Of a deletion: word, span or sentence.")] = "sentence",
     engine: Annotated[str, typer.Option(help="local (this machine) or ray (a cluster).")] = "local",
     processes: Annotated[
@@ -293,20 +294,26 @@ def postedit(
 def tune(
     model: Annotated[Path, typer.Argument(help="The directory of a model with styles; its config.json is changed.")],
     dev: Annotated[list[str], typer.Option(help="STYLE=FILE: sentences that were not trained on; once a style.")],
-    sentences: Annotated[int, typer.Option(help="Of each file, the first so many are edited.")] = 100,
+    sentences: Annotated[int, typer.Option(help="Of each file, the first so many are edited.", min=1)] = 100,
 ) -> None:
     """Choose the settings of `transfer` for a model on development sentences, and keep them with the model.
 
     xl-editor tune my-model --dev negative=dev.neg --dev positive=dev.pos
     """
+    _prepare_torch()
     with _extra("Evaluation", "evaluate"):
         from xl_editor.evaluation.style_data import read_lines
         from xl_editor.evaluation.tune import sure_margin, try_paper_rules, write_presets
-    editor = _load(str(model))
+    if not model.is_dir():
+        _refuse(f"{model} is not a directory with a model in it.")
+    editor = _load(str(model.resolve()))  # never a bundled model of the same name: this directory is changed
     files = dict(given.partition("=")[::2] for given in dev)
     if len(editor.styles) < 2 or set(files) != set(editor.styles):
         _refuse(f"--dev must name a file for each style of the model: {', '.join(editor.styles) or 'it has none'}.")
     lines = {style: [line for line in read_lines(Path(files[style])) if line] for style in editor.styles}
+    for style, of_style in lines.items():
+        if not of_style:
+            _refuse(f"{files[style]} has no sentences.")
     margin = sure_margin(editor, lines)
     print(f"nine of ten sentences have logit p(their style) ≥ {margin}\n\n L  threshold    Acc   BLEU  value")
     trials = []
@@ -320,15 +327,16 @@ def tune(
 def evaluate_style(
     outputs: Annotated[list[Path], typer.Argument(help="SYSTEM, for the files SYSTEM.neg2pos and SYSTEM.pos2neg.")],
     data: Data,
-    work: Work,
+    work: Work = WORK,
     edited_from: Annotated[str | None, typer.Option(help="The system of the data that these were edited from.")] = None,
     seeds: Seeds = 3,
     as_json: Json = False,
 ) -> None:
     """Score outputs for the test split: Acc, BLEU, G and fluency, with intervals.
 
-    xl-editor evaluate style my-outputs/ours --data yelp --work judges
+    xl-editor evaluate style my-outputs/ours --data yelp
     """
+    _prepare_torch()
     with _extra("Evaluation", "evaluate"):
         from xl_editor.evaluation.style import evaluate_systems, open_judges
         from xl_editor.evaluation.style_data import StyleData, SystemOutputs, read_lines
@@ -347,7 +355,7 @@ def evaluate_style(
 @evaluate_app.command("news")
 def evaluate_news(
     data: NewsData,
-    work: Annotated[Path, typer.Option(help="Where the task sets are kept, as JSONL, to be used again.")],
+    work: Annotated[Path, typer.Option(help="Where the task sets are kept, as JSONL, to be used again.")] = WORK,
     model: Model = None,
     tasks: NewsTaskCount = 5000,
     seed: Annotated[int, typer.Option(help="Of the task sets.")] = 0,
@@ -355,14 +363,15 @@ def evaluate_news(
 ) -> None:
     """Measure a model, XL-Editor or a baseline, on the paper's three tasks: Locate, Infill, Delete.
 
-    xl-editor evaluate news --model my-model --data news --work tasks
+    xl-editor evaluate news --model my-model --data news
     """
     _prepare_torch()
     with _extra("Evaluation", "evaluate"):
         from xl_editor.evaluation.news import evaluate_news as run
         from xl_editor.evaluation.news_tasks import open_tasks
         from xl_editor.evaluation.rules import open_rules
-    rules = open_rules(model or _default_model(of_styles=False))
+
+        rules = open_rules(model or _default_model(of_styles=False))
     scores = run(rules, open_tasks(data, work, tasks, seed))
     print(json.dumps(scores.to_dict()) if as_json else scores.render())
 
@@ -370,8 +379,8 @@ def evaluate_news(
 @reproduce_app.command("style")
 def reproduce_style(
     data: Data,
-    output: Annotated[Path, typer.Option(help="Where the table, the plot and the traces go.")],
-    work: Work,
+    output: Annotated[Path, typer.Option(help="Where the table, the plot and the traces go.")] = RESULTS,
+    work: Work = WORK,
     model: Model = None,
     seeds: Seeds = 3,
 ) -> None:
@@ -379,8 +388,9 @@ def reproduce_style(
 
     What has been trained and edited is kept, so that the same command goes on where it was interrupted.
 
-    xl-editor reproduce style --data yelp --work judges --output results
+    xl-editor reproduce style --data yelp
     """
+    _prepare_torch()
     with _extra("Evaluation", "evaluate"):
         from xl_editor.evaluation.reproduce_style import reproduce_style as run
         from xl_editor.evaluation.style import open_judges
@@ -394,8 +404,8 @@ def reproduce_style(
 @reproduce_app.command("news")
 def reproduce_news(
     data: NewsData,
-    work: Annotated[Path, typer.Option(help="Where task sets, runs and scores are kept, to be used again.")],
-    output: Annotated[Path, typer.Option(help="Where the tables, the curves and the sampled infills go.")],
+    output: Annotated[Path, typer.Option(help="Where the tables, the curves and the sampled infills go.")] = RESULTS,
+    work: Annotated[Path, typer.Option(help="Where task sets, runs and scores are kept, to be used again.")] = WORK,
     minutes: Annotated[float, typer.Option(help="Of training for each row of the table.", min=0.01)] = 60,
     init: Annotated[
         str | None, typer.Option(help="A pretrained XLNet, a directory or a hub id, to fine-tune for two more rows.")
@@ -406,7 +416,7 @@ def reproduce_news(
 
     What has been trained and evaluated is kept, so that the same command goes on where it was interrupted.
 
-    xl-editor reproduce news --data news --work runs --output results
+    xl-editor reproduce news --data news
     """
     _prepare_torch()
     with _extra("This", "train,evaluate"):
@@ -432,7 +442,12 @@ def models(as_json: Json = False) -> None:
 @app.command()
 def train(
     recipe: Annotated[Path, typer.Argument(help="A YAML file; see recipes/ for examples with every key explained.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The directory for the model and its checkpoints.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="The directory for the model and its checkpoints: by default, the recipe's name."
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Override a key of the recipe: key.sub=value.")
     ] = None,
@@ -449,7 +464,7 @@ def train(
         from xl_editor.training.recipe import load_recipe
         from xl_editor.training.run import train as run
     overrides = [*(settings or []), *([f"optim.minutes={minutes}"] if minutes is not None else [])]
-    if not run(load_recipe(recipe, overrides), output, resume=resume):
+    if not run(load_recipe(recipe, overrides), output or Path(recipe.stem), resume=resume):
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
@@ -459,7 +474,7 @@ def serve(
         list[str] | None, typer.Option(help="A model to serve; may be repeated. All bundled ones by default.")
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to listen at.", min=0, max=65535)] = 8000,
+    port: Annotated[int, typer.Option(help="The port to listen at.", min=1, max=65535)] = 8000,
     queue: Annotated[int, typer.Option(help="How many texts may wait; more are told to come again.", min=1)] = 128,
     api_key_file: Annotated[Path | None, typer.Option(help="A file with a key that requests must carry.")] = None,
     origin: Annotated[list[str] | None, typer.Option(help="A web site whose pages may ask; may be repeated.")] = None,
@@ -558,7 +573,7 @@ def _answer(
     from rich.console import Console
 
     sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]  # bytes come out as they went in
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     asked, many = _read(texts, file)
     failed = False
     for text in _with_progress(asked):
@@ -581,11 +596,14 @@ def _print(console: Console, text: str, answers: list[Any], as_json: bool, plura
         body = {plural: found} if plural else found[0]
         print(json.dumps({**({} if "text" in body else {"text": text}), **body}, ensure_ascii=False), flush=True)
         return
-    if many:
-        console.print(text, style="bold", markup=False)
-    for answer in answers:
-        rendered = answer.render(marked=not console.is_terminal)
-        console.print(rendered) if not isinstance(rendered, str) else console.print(rendered, markup=False)
+    from rich.text import Text
+
+    heading = [Text(text, style="bold")] if many else []
+    for rendered in [*heading, *(answer.render(marked=not console.is_terminal) for answer in answers)]:
+        if console.is_terminal:
+            console.print(rendered)
+        else:  # as it is: rich would spread tabs
+            print(rendered, flush=True)
 
 
 def _print_failure(text: str, error: ValueError, as_json: bool) -> None:
@@ -600,7 +618,8 @@ def _read(texts: list[str] | None, file: Path | None) -> tuple[list[str] | Itera
     if texts and file:
         _refuse("Give texts or --file, not both.")
     if file:
-        return file.read_text(encoding="utf-8", errors="surrogateescape").splitlines(), True
+        with file.open(encoding="utf-8", errors="surrogateescape") as lines:
+            return [line.rstrip("\r\n") for line in lines], True
     if texts and texts != ["-"]:
         return texts, len(texts) > 1
     if not texts and sys.stdin.isatty():

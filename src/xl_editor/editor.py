@@ -6,6 +6,7 @@ threads: it keeps no state between calls, and a lock lets one of them at a time 
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -306,7 +307,7 @@ class Editor:
             preset: "paper" (the published method, token by token) or "default" (the smallest edit that convinces).
             max_steps: of each sentence; the preset's by default.
             threshold: what log f must reach for an edit; the preset's by default.
-            keep: words that are never edited.
+            keep: words or phrases that are never edited, in any case.
         """
         return self.transfer_all([text], to, source, preset, max_steps, threshold, keep)[0]
 
@@ -324,7 +325,7 @@ class Editor:
         """`transfer` for many texts, which advance together; the results are the same as one by one."""
         revise = self._method(to, source, preset, max_steps, threshold)
         traces: list[Trace] = []
-        for first in track(range(0, len(texts), TEXTS_AT_ONCE), disable=not progress, description="transfer"):
+        for first in _shown("transfer", progress)(range(0, len(texts), TEXTS_AT_ONCE)):
             some, tasks = self._tasks(texts[first : first + TEXTS_AT_ONCE], to, source, preset, keep)
             with self._lock, self.engine.remembering(Memory()):
                 *_, revisions = revise(tasks)
@@ -569,9 +570,16 @@ def _n_common(one: str, other: str) -> int:
 
 
 def _kept_tokens(encoded: EncodedText, keep: Sequence[str]) -> frozenset[int]:
-    wanted = {word.lower() for word in keep}
-    words = [w for w in encoded.words if encoded.text[w.start : w.end].lower() in wanted]
-    return frozenset(token for word in words for token in range(word.first, word.last))
+    """The tokens of every occurrence of these words, or phrases, in any case."""
+    spans = [span for phrase in keep for span in _occurrences(encoded.text, phrase, re.IGNORECASE)]
+    return frozenset(token for span in spans for token in range(*encoded.covering(*span)))
+
+
+def _occurrences(text: str, phrase: str, flags: int = 0) -> list[tuple[int, int]]:
+    """Where a phrase stands in a text, not within longer words."""
+    phrase = phrase.strip()
+    before, after = r"(?<!\w)" if phrase[:1].isalnum() else "", r"(?!\w)" if phrase[-1:].isalnum() else ""
+    return [found.span() for found in re.finditer(before + re.escape(phrase) + after, text, flags)] if phrase else []
 
 
 def bundled_models() -> dict[str, Path]:
@@ -609,10 +617,11 @@ def _without_blank(left: str, right: str) -> tuple[str, int]:
 
 def _find_span(text: str, span: tuple[int, int] | str) -> tuple[int, int]:
     if isinstance(span, str):
-        start = text.find(span)
+        # Whole words, if there are such: "art" in "the start of art" is the last word, not part of another.
+        start, end = next(iter(_occurrences(text, span)), (text.find(span), text.find(span) + len(span)))
         if not span or start < 0:
             raise EditorError(f"span must be part of the text, got {span!r}.")
-        return start, start + len(span)
+        return start, end
     start, end = span
     if not 0 <= start <= end <= len(text):
         raise EditorError(f"span must lie within 0..{len(text)}, got {span!r}.")

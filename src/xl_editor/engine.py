@@ -86,7 +86,6 @@ class Decoding:
     min_length: int = 0
     max_length: int = MAX_LENGTH
     first: Ids = ()  # if given, the first token must be one of these
-    banned: Ids = ()  # besides the tokens that are no text, which are never produced
     sample: bool = False  # draw n_best insertions instead of searching for the best
     top_k: int = 0  # when sampling: from the k most probable tokens only (0: from all)
     top_p: float = 1.0  # when sampling: from the fewest tokens that have this much probability
@@ -375,7 +374,7 @@ def _allowed(engine: Engine, decoding: Decoding, k: int) -> Tensor:
         allowed[engine.end] = True
     if k < decoding.min_length:
         allowed[engine.end] = False
-    allowed[[*engine.not_text, *decoding.banned]] = False
+    allowed[list(engine.not_text)] = False
     return allowed
 
 

@@ -7,7 +7,7 @@ taken out, and what the target style would put there is put in. Again and again,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Protocol
@@ -137,65 +137,39 @@ def score_spans(
     ]
 
 
-def tokens_as_units(ids: Ids) -> list[Span]:
-    """What the paper edits: every token by itself."""
-    return [(i, i + 1) for i in range(len(ids))]
-
-
-def transfer(
-    estimator: Estimator,
-    tasks: Sequence[Task],
-    target: str,
-    rules: PaperRules,
-    units_of: Callable[[Ids], Sequence[Span]] = tokens_as_units,
-) -> list[Revision]:
-    """Algorithm 1 with the paper's rules, for many texts at once; each as if it were alone.
-
-    `units_of` gives what an edit takes as a whole: tokens, or words.
-    """
-    *_, revisions = transfer_rounds(estimator, tasks, target, rules, units_of)
+def transfer(estimator: Estimator, tasks: Sequence[Task], target: str, rules: PaperRules) -> list[Revision]:
+    """Algorithm 1 with the paper's rules, for many texts at once; each as if it were alone."""
+    *_, revisions = transfer_rounds(estimator, tasks, target, rules)
     return revisions
 
 
 def transfer_rounds(
-    estimator: Estimator,
-    tasks: Sequence[Task],
-    target: str,
-    rules: PaperRules,
-    units_of: Callable[[Ids], Sequence[Span]] = tokens_as_units,
+    estimator: Estimator, tasks: Sequence[Task], target: str, rules: PaperRules
 ) -> Iterator[list[Revision]]:
     """`transfer`, told as it goes: what has become of the texts before each round, and in the end."""
     texts = begin(estimator, tasks)
     while active := [text for text in texts if text.stopped is None]:
         yield finish(texts)
-        chosen = _choose(estimator, active, target, rules, units_of)
+        chosen = _choose(estimator, active, target, rules)
         _edit(estimator, chosen, target, rules)
     yield finish(texts)
 
 
-def candidates(units: Sequence[Span], max_span: int) -> Iterator[Span]:
-    """The paper's C = {(a, b) : 1 ≤ a ≤ |x|+1, 1 ≤ b ≤ |x|, −1 ≤ b − a ≤ L}, as token spans, in its order.
+def candidates(n_tokens: int, max_span: int) -> Iterator[Span]:
+    """The paper's C = {(a, b) : 1 ≤ a ≤ |x|+1, 1 ≤ b ≤ |x|, −1 ≤ b − a ≤ L}, as half-open spans, in its order.
 
-    (a, a − 1) is an insertion before unit a; b ≥ 1 leaves out the one before the first.
+    (a, a − 1) is an insertion before token a; b ≥ 1 leaves out the one before the first.
     """
-    n = len(units)
-    for a in range(1, n + 2):
-        for b in range(max(1, a - 1), min(n, a + max_span) + 1):
-            if b == a - 1:
-                yield units[b - 1][1], units[b - 1][1]
-            else:
-                yield units[a - 1][0], units[b - 1][1]
+    for a in range(1, n_tokens + 2):
+        for b in range(max(1, a - 1), min(n_tokens, a + max_span) + 1):
+            yield a - 1, b
 
 
 def _choose(
-    estimator: Estimator,
-    texts: list[TextInProgress],
-    target: str,
-    rules: PaperRules,
-    units_of: Callable[[Ids], Sequence[Span]],
+    estimator: Estimator, texts: list[TextInProgress], target: str, rules: PaperRules
 ) -> list[tuple[TextInProgress, Span, float | None]]:
     """For each text the span to edit and its log f; a text with nothing to edit is told to stop."""
-    spans = [[c for c in candidates(units_of(t.ids), rules.max_span) if not t.kept & set(range(*c))] for t in texts]
+    spans = [[c for c in candidates(len(t.ids), rules.max_span) if not t.kept & set(range(*c))] for t in texts]
     chosen: list[tuple[TextInProgress, Span, float | None]] = []
     for text, of_text, scores in zip(texts, spans, score_spans(estimator, texts, spans, target), strict=True):
         odds = [score.log_f for score in scores]
@@ -241,9 +215,9 @@ def _fill(
     gain[:, list(estimator.not_text)] = -math.inf
     gain[[is_insertion for _, is_insertion in how], estimator.end] = -math.inf
     firsts = gain.mul(10**DECIMALS).round().argmax(dim=1).tolist()
-    filled: dict[Context, Scored] = {}
+    filled: dict[tuple[Context, int], Scored] = {}  # by what is asked: two texts may have a context in common
     for first in dict.fromkeys(firsts):  # those that begin alike are decoded together
         alike = [context for context, own in zip(contexts, firsts, strict=True) if own == first]
         found = estimator.decode(alike, Decoding(first=(first,), max_length=rules.max_length))
-        filled.update({context: best for context, (best,) in zip(alike, found, strict=True)})
-    return [filled[context] for context in contexts]
+        filled.update({(context, first): best for context, (best,) in zip(alike, found, strict=True)})
+    return [filled[asked] for asked in zip(contexts, firsts, strict=True)]

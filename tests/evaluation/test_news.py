@@ -104,6 +104,10 @@ def test_sentences_of_the_training_split_are_never_asked_about(tmp_path):
     careless = make_tasks(ARTICLES[40:], n_tasks=300)
     assert leaked(careless, seen) == {"locate", "infill", "delete"}
     assert open_tasks(tmp_path, tmp_path / "work", n_tasks=300) == tasks  # loaded
+    with lzma.open(tmp_path / "train.jsonl.xz", "at") as file:
+        file.write(json.dumps({"id": 50, "sents": ARTICLES[0]}) + "\n")
+    with pytest.raises(ValueError, match="holds what was made from other news data"):
+        open_tasks(tmp_path, tmp_path / "work", n_tasks=300)
 
 
 def leaked(tasks, seen):
@@ -179,6 +183,8 @@ def test_the_real_tasks_give_nothing_away(tmp_path):
 def test_too_few_articles_are_refused():
     with pytest.raises(ValueError, match="too few or too short"):
         make_tasks([["one two three"]], n_tasks=5)
+    with pytest.raises(ValueError, match="no test article without a sentence that training had"):
+        make_tasks([["one two three"]], n_tasks=5, seen={"one two three"})
 
 
 def test_locate_decides_as_the_editor_does(editor):

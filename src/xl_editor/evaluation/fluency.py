@@ -6,6 +6,7 @@ Everything is an array: an n-gram is known by its row among the sorted n-grams o
 million words is counted in seconds, saved as counts, and looked up by binary search.
 """
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from xl_editor.files import write_whole
 
 from .words import UNKNOWN, frequent_words, split_words
 
@@ -114,7 +117,9 @@ class NgramModel:
         for order, (keys, counts) in enumerate(zip(self.counts.keys, self.counts.counts, strict=True), start=1):
             arrays[f"key_steps_{order}"] = _smallest(np.diff(keys, prepend=0))  # sorted keys: small steps
             arrays[f"counts_{order}"] = _smallest(counts)
-        np.savez_compressed(path, allow_pickle=False, **arrays)
+        packed = io.BytesIO()
+        np.savez_compressed(packed, allow_pickle=False, **arrays)
+        write_whole(path, packed.getvalue())
 
     @classmethod
     def load(cls, path: Path) -> "NgramModel":

@@ -24,6 +24,20 @@ def kept(directory: Path, question: Sequence[Any], weights: Iterable[Tensor], ma
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+def claim(directory: Path, name: str, files: Iterable[Path]) -> None:
+    """Keep a directory for what is made from these files; one that holds what was made from others is refused."""
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    path = directory / f"{name}.sha256"
+    if path.exists() and path.read_text(encoding="ascii") != digest.hexdigest():
+        raise ValueError(
+            f"{directory} holds what was made from other {name} data; choose another directory to work in."
+        )
+    directory.mkdir(parents=True, exist_ok=True)
+    write_whole(path, digest.hexdigest())
+
+
 def _fingerprint(question: Sequence[Any], weights: Iterable[Tensor]) -> str:
     digest = hashlib.sha256(json.dumps([__version__, *question]).encode())
     for tensor in weights:

@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 from xl_editor.files import write_whole
 from xl_editor.training import corpus
 
+from .kept import claim
+
 LEAST_WORDS = 6
 N_POSITIONS = 5  # that Locate offers
 N_SENTENCES = 5  # of a Delete instance
@@ -81,9 +83,10 @@ class NewsTasks:
 
 def open_tasks(data: Path, work_dir: Path, n_tasks: int = N_TASKS, seed: int = 0) -> NewsTasks:
     """The task sets of a data set, made now or taken from `work_dir`."""
+    train, test = (packed_or_not(data, part) for part in ("train", "test"))
+    claim(work_dir, "news", (train, test))
     directory = work_dir / f"news-tasks-{n_tasks}-seed{seed}"
     if not (directory / "delete.jsonl").exists():  # it is written last
-        train, test = (packed_or_not(data, part) for part in ("train", "test"))
         make_tasks(list(read_articles(test)), n_tasks, seed, long_sentences(read_articles(train))).save(directory)
     return NewsTasks.load(directory)
 
@@ -110,7 +113,9 @@ def make_tasks(
     articles: Sequence[Article], n_tasks: int = N_TASKS, seed: int = 0, seen: Collection[str] = frozenset()
 ) -> NewsTasks:
     """Make `n_tasks` of each kind. No sentence in `seen`, which training had, is in any of them."""
-    clean = [article for article in articles if not any(sentence in seen for sentence in article)]
+    clean = [article for article in articles if article and not any(sentence in seen for sentence in article)]
+    if not clean:
+        raise ValueError("There is no test article without a sentence that training had.")
     return NewsTasks(
         _distinct(_locate_task, clean, n_tasks, Random(f"locate {seed}")),
         _distinct(_infill_task, clean, n_tasks, Random(f"infill {seed}")),

@@ -27,10 +27,12 @@ from .bleu import (
     sentence_statistics,
 )
 from .fluency import ORDER, NgramModel
+from .kept import claim
 from .prefix import SMALL_CONFIG, SMALL_OPTIONS
 from .style_data import DIRECTIONS, STYLES, StyleData, SystemOutputs
 from .textcnn import (
     AMAZON_WIDTHS,
+    CARD_FILE,
     YELP_WIDTHS,
     StyleClassifier,
     TextCNNConfig,
@@ -164,6 +166,7 @@ def inserts_at_start(before: str, after: str) -> bool:
 
 def open_judges(data: StyleData, work_dir: Path, seeds: Sequence[int] = (0,), *, progress: bool = True) -> Judges:
     """Loads the judges of a data set from `work_dir`; what is not there yet is trained and saved there."""
+    claim(work_dir, data.name, data.train_files.values())
     widths = AMAZON_WIDTHS if data.name == "amazon" else YELP_WIDTHS
     classifiers = tuple(
         _open_classifier(
@@ -190,7 +193,7 @@ def open_prefix_classifier(data: StyleData, work_dir: Path, *, progress: bool = 
 def _open_classifier(
     data: StyleData, directory: Path, config: TextCNNConfig, options: TrainingOptions, *, progress: bool
 ) -> StyleClassifier:
-    if not directory.exists():
+    if not (directory / CARD_FILE).exists():  # it is written last
         train = {style: data.train_lines(style) for style in STYLES}
         train_textcnn(train, data.dev, config, options, progress=progress).save(directory)
     return StyleClassifier.load(directory)

@@ -23,6 +23,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor, nn
 from torch.nn import functional
 
+from xl_editor.files import write_whole
+
 from .words import UNKNOWN, frequent_words, split_words
 
 PADDING = "<pad>"
@@ -125,7 +127,7 @@ class StyleClassifier:
     def save(self, directory: Path) -> None:
         """Writes the weights (safetensors) and a card (JSON) with everything else."""
         directory.mkdir(parents=True, exist_ok=True)
-        safetensors.torch.save_file(self.model.state_dict(), directory / WEIGHTS_FILE)
+        write_whole(directory / WEIGHTS_FILE, safetensors.torch.save(self.model.state_dict()))
         card = {
             "styles": self.styles,
             "report": dataclasses.asdict(self.report),
@@ -133,7 +135,7 @@ class StyleClassifier:
             "config": dataclasses.asdict(self.model.config),
             "vocabulary": self.vocabulary,
         }
-        (directory / CARD_FILE).write_text(json.dumps(card, ensure_ascii=False, indent=1), encoding="utf-8")
+        write_whole(directory / CARD_FILE, json.dumps(card, ensure_ascii=False, indent=1))
 
     @classmethod
     def load(cls, directory: Path) -> "StyleClassifier":

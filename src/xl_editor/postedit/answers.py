@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from xl_editor.editor import EditorError, Unit
@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from xl_editor.editor import Editor
 
 OPERATIONS = ("transfer", "infill", "locate", "delete")
+USED_BY = {  # the settings that not all operations have
+    "source": ("transfer",),
+    "preset": ("transfer",),
+    "threshold": ("transfer", "delete"),
+    "max_steps": ("transfer",),
+    "keep": ("transfer",),
+    "unit": ("delete",),
+}
 DECIMALS = 4  # of scores: what is beyond depends on the processor
 
 # The fields of an answer, beside the fields of the input. Whatever the input has under these names is replaced.
@@ -78,6 +86,10 @@ class Task:
         """Raise `EditorError` for what no text could be processed with."""
         if self.operation not in OPERATIONS:
             raise EditorError(f"operation must be one of {', '.join(OPERATIONS)}, got {self.operation!r}.")
+        for setting in fields(self):
+            is_used = self.operation in USED_BY.get(setting.name, OPERATIONS)
+            if not is_used and getattr(self, setting.name) != setting.default:
+                raise EditorError(f"{setting.name} says nothing to {self.operation}; leave it out.")
         if self.operation == "transfer":
             self._transfer(editor, [])
         else:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-import time
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,6 +35,8 @@ LIMITS = {
 }
 MAX_WAITING = 128  # texts
 OPERATIONS = ("locate", "infill", "score", "replace", "delete", "classify", "transfer")
+
+UNEXPECTED = ApiError(500, "Something went wrong in the server.")
 
 Result = TypeVar("Result")
 
@@ -93,48 +94,43 @@ def create_app(
         return editors[name]
 
     async def answer(asked: schema.Request, request: Request) -> Response:
-        began, status = time.monotonic(), 499  # nobody reads the answer of one who left
-        try:
+        with metrics.counting(asked.operation) as outcome:
             calls = asked.calls()
             results = await _unless_gone(request, _translated(worker.ask(editor_of(asked), calls), asked))
             if results is None:
-                return Response(status_code=status)
+                return Response(status_code=outcome.status)
             # Thousands of answers take long to write down: not in the event loop.
             response = await asyncio.to_thread(_response, asked, calls, results)
-            status = 200
+            outcome.status = 200
             return response
-        except ApiError as error:
-            status = error.status
-            raise
-        finally:
-            metrics.requests.labels(asked.operation, status).inc()
-            metrics.seconds.labels(asked.operation).observe(time.monotonic() - began)
 
     async def stream(asked: schema.TransferRequest) -> Response:
-        calls = asked.calls()
-        news = worker.watch(editor_of(asked), calls)
-        # Until the first news the answer may still be a refusal, with its status.
-        first = await _translated(anext(news), asked)
+        with ExitStack() as until_begun:
+            outcome = until_begun.enter_context(metrics.counting("transfer"))
+            news = worker.watch(editor_of(asked), asked.calls())
+            # Until the first news the answer may still be a refusal, with its status.
+            first = await _translated(anext(news), asked)
+            until_over = until_begun.pop_all()
 
         async def events() -> AsyncIterator[str]:
-            status, n_told, told = 499, 0, first
-            try:
-                async with aclosing(news):
-                    while True:
-                        (trace,) = told if isinstance(told, list) else (told,)
-                        for edit in trace.edits[n_told:]:
-                            yield _event("edit", edit.to_dict())
-                        n_told = len(trace.edits)
-                        if isinstance(told, list):
-                            yield _event("trace", trace.to_dict())
-                            status = 200
-                            return
-                        told = await _translated(anext(news), asked)
-            except ApiError as error:
-                status = error.status
-                yield _event("error", error.body.model_dump())
-            finally:
-                metrics.requests.labels("transfer", status).inc()
+            n_told, told = 0, first
+            with until_over:
+                try:
+                    async with aclosing(news):
+                        while True:
+                            (trace,) = told if isinstance(told, list) else (told,)
+                            for edit in trace.edits[n_told:]:
+                                yield _event("edit", edit.to_dict())
+                            n_told = len(trace.edits)
+                            if isinstance(told, list):
+                                yield _event("trace", trace.to_dict())
+                                outcome.status = 200
+                                return
+                            told = await _translated(anext(news), asked)
+                except Exception as error:
+                    failure = error if isinstance(error, ApiError) else UNEXPECTED
+                    outcome.status = failure.status
+                    yield _event("error", failure.body.model_dump())
 
         return StreamingResponse(events(), media_type="text/event-stream")
 
@@ -278,7 +274,7 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unexpected(_: Request, error: Exception) -> Response:
-        return ApiError(500, "Something went wrong in the server.").response()
+        return UNEXPECTED.response()
 
 
 def _documented(answer: Any) -> dict[int | str, dict[str, Any]]:

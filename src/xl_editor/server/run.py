@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -39,6 +40,12 @@ def run(
     gc.freeze()
     hosts = LOOPBACK if host in LOOPBACK else ()
     app = create_app(editors, max_waiting=max_waiting, api_key=api_key, origins=origins, hosts=hosts)
-    shown = f"[{host}]" if ":" in host else host
+    config = uvicorn.Config(app, log_level="warning", **LISTENING)
+    family, shown = (socket.AF_INET6, f"[{host}]") if ":" in host else (socket.AF_INET, host)
+    try:
+        listening = socket.create_server((host, port), family=family, backlog=config.backlog)
+    except OSError as error:
+        raise OSError(f"Nobody can be served at {shown}:{port}: {error.strerror}.") from None
     print(f"XL-Editor ({', '.join(editors)}) at http://{shown}:{port}/. Ctrl-C ends it.", flush=True)
-    uvicorn.run(app, host=host, port=port, log_level="warning", **LISTENING)
+    with listening:
+        uvicorn.Server(config).run(sockets=[listening])

@@ -207,7 +207,7 @@ class Models(BaseModel):
 
 
 def to_json(call: Call, result: Any) -> dict[str, Any]:
-    """The answer to a call, as the command line prints it with --json."""
+    """The answer to a call, as the command line prints it with --json, which also says what text a score is for."""
     if call.method in ("score", "transfer"):
         return result.to_dict()
     text = {"text": call.arguments["text"]}

@@ -1,7 +1,8 @@
 """The one thread that computes: a bounded queue, what waits together is answered together.
 
 Quick calls that wait are answered as one batch. Transfers go on round by round, and let a batch of quick calls pass
-after each of their rounds; those that wait together and ask for the same go on together.
+after each of their rounds; those that wait together and ask for the same go on together. A request of many texts is
+answered in portions, and stands at the end of the queue again after each.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from xl_editor.edits import Trace
 from xl_editor.server.metrics import Metrics
 
 CHARACTERS_AT_ONCE = 4_000  # of the texts that are answered together
-TRANSFERRED_AT_ONCE = 1_000  # characters that are revised together: quick calls wait for a round of them
+TRANSFERRED_AT_ONCE = 1_000  # of those that are revised together: quick calls wait for a round of them
 SECONDS_PER_REQUEST = 60.0
 MAX_RETRY_SECONDS = 60
 
@@ -50,6 +51,7 @@ class _Job:
     editor: Editor
     calls: Sequence[Call]
     loop: asyncio.AbstractEventLoop
+    answers: list[Any] = field(default_factory=list)  # to the first of the calls
     told: asyncio.Queue[Trace | list[Any] | Exception] = field(default_factory=asyncio.Queue)
     abandoned: bool = False
 
@@ -58,18 +60,18 @@ class _Job:
         return self.calls[0].method == "transfer"
 
     @property
-    def texts(self) -> list[str]:
-        """Of a transfer."""
-        return [call.arguments["text"] for call in self.calls]
+    def remaining(self) -> Sequence[Call]:
+        return self.calls[len(self.answers) :]
 
     @property
     def settings(self) -> dict[str, Any]:
         """All that a transfer asks for but its texts."""
         return {name: value for name, value in self.calls[0].arguments.items() if name != "text"}
 
-    @property
-    def n_characters(self) -> int:
-        return sum(len(value) for call in self.calls for value in call.arguments.values() if isinstance(value, str))
+    def portion(self, n_characters: int) -> _Portion:
+        """As many of the calls that remain as have no more characters."""
+        n_calls = sum(n <= n_characters for n in accumulate(map(_n_characters, self.remaining)))
+        return _Portion(self, self.remaining[:n_calls])
 
     def tell(self, news: Trace | list[Any] | Exception) -> None:
         """A trace so far, all the results, or what went wrong; from the worker's thread."""
@@ -77,11 +79,29 @@ class _Job:
 
 
 @dataclass(frozen=True)
-class _Transfer:
-    """Jobs that are revised together, and what becomes of all their texts, round by round."""
+class _Portion:
+    """Calls of a job that are answered together with others."""
 
-    jobs: list[_Job]
+    job: _Job
+    calls: Sequence[Call]
+
+    @property
+    def texts(self) -> list[str]:
+        """Of a transfer."""
+        return [call.arguments["text"] for call in self.calls]
+
+
+@dataclass(frozen=True)
+class _Transfer:
+    """What is revised together, and what becomes of all the texts, round by round."""
+
+    portions: list[_Portion]
     rounds: Iterator[list[Trace]]
+    finished: set[int] = field(default_factory=set)  # indices of portions
+
+
+def _n_characters(call: Call) -> int:
+    return sum(len(value) for value in call.arguments.values() if isinstance(value, str))
 
 
 class Worker:
@@ -164,7 +184,7 @@ class Worker:
 
     @property
     def _n_waiting(self) -> int:
-        return sum(len(job.calls) for job in self._waiting)
+        return sum(len(job.remaining) for job in self._waiting)
 
     def _run(self) -> None:
         while True:
@@ -181,60 +201,76 @@ class Worker:
             if self._transfer:
                 self._advance(self._transfer)
 
-    def _take_batch(self) -> list[_Job]:
+    def _take_batch(self) -> list[_Portion]:
         """The quick jobs that have waited longest, for one model, until there are enough of them."""
         waiting = [job for job in self._waiting if not job.is_transfer]
         return self._take([job for job in waiting if job.editor is waiting[0].editor], CHARACTERS_AT_ONCE)
 
-    def _take_transfers(self) -> list[_Job]:
+    def _take_transfers(self) -> list[_Portion]:
         """The transfer that has waited longest, and those that ask for the same."""
         waiting = [job for job in self._waiting if job.is_transfer]
         same = [job for job in waiting if job.editor is waiting[0].editor and job.settings == waiting[0].settings]
         return self._take(same, TRANSFERRED_AT_ONCE)
 
-    def _take(self, jobs: Sequence[_Job], n_characters: int) -> list[_Job]:
-        """The first of the jobs, with no more characters than these unless it is one alone."""
-        up_to = accumulate(job.n_characters for job in jobs)
-        taken = [job for job, n in zip(jobs, up_to, strict=True) if job is jobs[0] or n <= n_characters]
-        for job in taken:
-            self._waiting.remove(job)
+    def _take(self, jobs: Sequence[_Job], n_characters: int) -> list[_Portion]:
+        """What comes first in the jobs, with no more characters than these unless it is a single call."""
+        taken: list[_Portion] = []
+        for job in jobs:
+            portion = job.portion(n_characters - sum(_n_characters(call) for part in taken for call in part.calls))
+            if not portion.calls and not taken:
+                portion = _Portion(job, job.remaining[:1])
+            if portion.calls:
+                taken.append(portion)
+                self._waiting.remove(job)
+            if len(portion.calls) < len(job.remaining):
+                break
         return taken
 
-    def _answer(self, jobs: list[_Job]) -> None:
-        self._computing = jobs
-        calls = [call for job in jobs for call in job.calls]
+    def _answer(self, portions: list[_Portion]) -> None:
+        self._computing = [portion.job for portion in portions]
+        calls = [call for portion in portions for call in portion.calls]
         began = time.monotonic()
         try:
-            results = iter(jobs[0].editor.answer_all(calls))
+            results = iter(portions[0].job.editor.answer_all(calls))
         except _NobodyWaitsError:
             return
         except Exception as error:
-            for job in jobs:
-                job.tell(error)
+            for portion in portions:
+                portion.job.tell(error)
             return
-        for job in jobs:
-            job.tell([next(results) for _ in job.calls])
+        for portion in portions:
+            self._finish(portion, list(islice(results, len(portion.calls))))
         self._note_speed((time.monotonic() - began) / len(calls))
         self.metrics.batch_texts.observe(len(calls))
 
-    def _begin(self, jobs: list[_Job]) -> _Transfer | None:
+    def _finish(self, portion: _Portion, results: list[Any]) -> None:
+        job = portion.job
+        job.answers += results
+        if not job.remaining:
+            job.tell(job.answers)
+            return
+        with self._changed:
+            if not job.abandoned:
+                self._waiting.append(job)
+
+    def _begin(self, portions: list[_Portion]) -> _Transfer | None:
         """All of them, but for those with a text that is refused, which is no fault of the others."""
         accepted = []
-        for job in jobs:
+        for portion in portions:
             try:
-                for text in job.texts:
-                    job.editor.check(text)
+                for text in portion.texts:
+                    portion.job.editor.check(text)
             except ValueError as error:
-                job.tell(error)
+                portion.job.tell(error)
             else:
-                accepted.append(job)
+                accepted.append(portion)
         if not accepted:
             return None
-        texts = [text for job in accepted for text in job.texts]
-        return _Transfer(accepted, accepted[0].editor.transfer_rounds(texts, **accepted[0].settings))
+        job, texts = accepted[0].job, [text for portion in accepted for text in portion.texts]
+        return _Transfer(accepted, job.editor.transfer_rounds(texts, **job.settings))
 
     def _advance(self, transfer: _Transfer) -> None:
-        self._computing = transfer.jobs
+        self._computing = [portion.job for portion in transfer.portions]
         began = time.monotonic()
         try:
             self._stop_if_nobody_waits()
@@ -244,14 +280,20 @@ class Worker:
             return
         except Exception as error:
             self._transfer = None
-            for job in transfer.jobs:
-                job.tell(error)
+            for portion in transfer.portions:
+                portion.job.tell(error)
             return
         remaining = iter(traces)
-        for job in transfer.jobs:
-            own = list(islice(remaining, len(job.calls)))
-            job.tell(own if all(trace.stopped for trace in own) else own[0])
-        if all(trace.stopped for trace in traces):
+        for index, portion in enumerate(transfer.portions):
+            own = list(islice(remaining, len(portion.calls)))
+            if index in transfer.finished:
+                continue
+            if all(trace.stopped for trace in own):
+                transfer.finished.add(index)
+                self._finish(portion, own)
+            else:
+                portion.job.tell(own[0])
+        if len(transfer.finished) == len(transfer.portions):
             self._transfer = None
         self._note_speed((time.monotonic() - began) / len(traces))
 

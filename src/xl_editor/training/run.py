@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
+from accelerate.utils import send_to_device
 from rich.console import Console
 from tokenizers import Tokenizer
 from transformers import MarianConfig, MarianMTModel, TrainingArguments, set_seed
@@ -28,6 +29,7 @@ from xl_editor.files import write_whole
 from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE, XLEditorConfig, XLEditorModel, find_directory, load_config
 from xl_editor.training.card import write_card, write_summary
 from xl_editor.training.corpus import Corpus, find_styles, load_corpus, load_tokenizer
+from xl_editor.training.muon import Muon, is_hidden_matrix
 from xl_editor.training.objectives import InsertionObjective, Seq2SeqObjective
 from xl_editor.training.recipe import Recipe, RecipeError
 from xl_editor.training.stream import EVALUATION, MicroBatches, StreamSettings
@@ -84,6 +86,8 @@ def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Consol
                 raise RunError(f"The {name} text holds no sequence of two tokens or more.")
         facts = load_facts(recipe, output, objective, stream, console)
     stream.n_steps = facts.n_steps
+    if n_cut := stream.plan(0).sequences.n_cut:
+        console.print(f"{n_cut:,} sequences are longer than {recipe.data.max_tokens} tokens, and cut.", highlight=False)
     console.print(
         f"{facts.n_steps:,} steps of {recipe.optim.tokens_per_step:,} rows; an epoch is "
         f"{stream.plan(0).batches.n_steps:,} steps, {stream.plan(0).batches.padding_share:.1%} padding; "
@@ -205,7 +209,6 @@ def make_objective(
         "context": context.to_dict(),
         "text": recipe.text.to_dict(),
         "objective": recipe.objective,
-        "unit": recipe.sampling.unit,
     }
     if recipe.objective == "seq2seq":
         return Seq2SeqObjective(new_transformer(recipe, tokenizer, ids, editor), context, ids.end)
@@ -317,26 +320,36 @@ def load_facts(
     else:
         assert recipe.optim.minutes is not None  # a recipe has one of the three
         with console.status("measuring the speed"):
-            seconds = seconds_a_step(objective, stream)
+            seconds = seconds_a_step(objective, stream, with_muon=recipe.optim.optimizer == "muon")
         n_steps = max(1, int(60 * recipe.optim.minutes / seconds))
     facts = RunFacts(json.loads(json.dumps(recipe.to_dict())), n_steps)
     write_whole(path, json.dumps(dataclasses.asdict(facts), indent=2) + "\n")
     return facts
 
 
-def seconds_a_step(objective: InsertionObjective | Seq2SeqObjective, stream: MicroBatches) -> float:
+def seconds_a_step(objective: InsertionObjective | Seq2SeqObjective, stream: MicroBatches, *, with_muon: bool) -> float:
     """The mean time of a few steps on the first batches, without learning from them."""
-    per_step = max(1, stream.settings.batches_per_step // PartialState().num_processes)
+    processes = PartialState()
+    per_step = max(1, stream.settings.batches_per_step // processes.num_processes)
+    objective.to(processes.device)
+    by_kind: dict[bool, list[torch.nn.Parameter]] = {True: [], False: []}
+    for name, parameter in objective.named_parameters():
+        by_kind[with_muon and is_hidden_matrix(name, parameter)].append(parameter)
+    groups = [{"params": parameters, "is_hidden": is_hidden} for is_hidden, parameters in by_kind.items()]
+    standing_still = Muon(groups, lr=0.0, betas=(0.9, 0.98))
     durations = []
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng():
         for step in range(TIMED_STEPS):
             started = time.perf_counter()
             for item in range(step * per_step, (step + 1) * per_step):
-                objective(**stream[item])["loss"].backward()
-            durations.append(time.perf_counter() - started)
+                objective(**send_to_device(stream[item], processes.device))["loss"].backward()
+            standing_still.step()
             objective.zero_grad()
+            if processes.device.type == "cuda":
+                torch.cuda.synchronize()
+            durations.append(time.perf_counter() - started)
     settled = durations[2:]
-    return 1.05 * sum(settled) / len(settled)  # the optimiser and the evaluations take their share
+    return 1.05 * sum(settled) / len(settled)  # the evaluations take their share
 
 
 def training_arguments(recipe: Recipe, output: Path, n_steps: int) -> TrainingArguments:

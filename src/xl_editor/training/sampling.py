@@ -231,10 +231,6 @@ class Batches:
     def n_steps(self) -> int:
         return -(-len(self) // self.per_step)
 
-    def of_step(self, step: int) -> range:
-        """The batches of a step: `per_step`, but for the last one if no batch could be split any further."""
-        return range(step * self.per_step, min((step + 1) * self.per_step, len(self)))
-
 
 def make_batches(
     n_content: Ints, n_queries: Ints, *, tokens_per_batch: int, per_step: int = 1, seed: int, epoch: int
