@@ -16,6 +16,7 @@ WORDS = ("food", "service", "staff", "pizza", "place")
 TEXTS = [f"the {word} was {how} ." for word in WORDS for how in ("great", "slow", "cold", "n't good")] + ["i love it !"]
 
 EAGER = {"preset": "paper", "threshold": -100.0, "max_steps": 1}
+PLAIN = {"preset": "default", "threshold": None, "max_steps": None}  # not eager: for what is no transfer
 
 
 @pytest.fixture
@@ -324,9 +325,21 @@ def test_the_command_reads_a_pipe_and_writes_one(toy_directory, editor):
         ("in.txt", "out.txt", {"to": None}, {}, "needs a style to revise into: --to"),
         ("in.txt", "out.txt", {"to": "ironic"}, {}, "to must be one of negative, positive"),
         ("in.txt", "out.txt", {"operation": "sing"}, {}, "operation must be one of transfer, infill"),
-        ("in.txt", "out.txt", {"operation": "delete", "unit": "letter"}, {}, "unit must be word, span or sentence"),
-        ("in.txt", "out.txt", {"operation": "delete", "keep": ("food",)}, {}, "keep says nothing to delete"),
-        ("in.txt", "out.txt", {"operation": "locate", "threshold": 1.0}, {}, "threshold says nothing to locate"),
+        (
+            "in.txt",
+            "out.txt",
+            {"operation": "delete", **PLAIN, "unit": "letter"},
+            {},
+            "unit must be word, span or sentence",
+        ),
+        ("in.txt", "out.txt", {"operation": "delete", **PLAIN, "keep": ("food",)}, {}, "keep says nothing to delete"),
+        (
+            "in.txt",
+            "out.txt",
+            {"operation": "locate", **PLAIN, "threshold": 1.0},
+            {},
+            "threshold says nothing to locate",
+        ),
         ("in.txt", "out.txt", {}, {"engine": "steam"}, "engine must be local or ray"),
         ("in.txt", "out.txt", {}, {"processes": 0}, "processes must be at least 1"),
         ("nowhere.txt", "out.txt", {}, {}, "There is no .*nowhere.txt"),

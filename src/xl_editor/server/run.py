@@ -48,4 +48,6 @@ def run(
         raise OSError(f"Nobody can be served at {shown}:{port}: {error.strerror}.") from None
     print(f"XL-Editor ({', '.join(editors)}) at http://{shown}:{port}/. Ctrl-C ends it.", flush=True)
     with listening:
+        # What asyncio does for sockets of its own: an answer must not wait until the client has confirmed its headers.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         uvicorn.Server(config).run(sockets=[listening])

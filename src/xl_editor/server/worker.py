@@ -23,7 +23,7 @@ from xl_editor.edits import Trace
 from xl_editor.server.metrics import Metrics
 
 CHARACTERS_AT_ONCE = 4_000  # of the texts that are answered together
-TRANSFERRED_AT_ONCE = 1_000  # of those that are revised together: quick calls wait for a round of them
+TRANSFERRED_AT_ONCE = 500  # of those that are revised together: quick calls wait for a round of them
 SECONDS_PER_REQUEST = 60.0
 MAX_RETRY_SECONDS = 60
 
