@@ -119,6 +119,24 @@ class Products:
             a @ b
 
 
+def step_products(editor: Editor, n_steps: int) -> Callable[[], None]:
+    """The matrix products of so many decoding steps, by themselves: every one reads all weights, for two rows."""
+    matrices: list[torch.Tensor] = []
+    for layer in editor.model.transformer.layers():
+        attention, ff = layer.rel_attn, layer.ff
+        matrices += [weight.detach().flatten(1) for weight in (attention.q, attention.k, attention.v, attention.o)]
+        matrices += [ff.layer_1.weight.detach().t(), ff.layer_2.weight.detach().t()]
+    matrices.append(editor.model.lm_loss.weight.detach().t())
+    pairs = [(torch.randn(2, len(matrix)), matrix) for matrix in matrices]
+
+    def multiply() -> None:
+        for _ in range(n_steps):
+            for rows, matrix in pairs:
+                rows @ matrix
+
+    return multiply
+
+
 # --- the six questions ----------------------------------------------------------------------------------------------
 
 
@@ -216,6 +234,8 @@ def decoding(editor: Editor, texts: list[Ids], directory: Path, rounds: int, n_n
             "cached": lambda: editor.engine.decode([context], exactly),
             "recomputed": lambda: recomputed(editor.engine, context, n_new),
             "theirs": lambda: theirs.generate(prompt, do_sample=False, use_mems=False, **length),
+            "encoding": lambda: editor.engine.decode([context], Decoding(max_length=1)),
+            "products": step_products(editor, n_new),
         },
         rounds,
     )
@@ -223,6 +243,8 @@ def decoding(editor: Editor, texts: list[Ids], directory: Path, rounds: int, n_n
     row(what, "ours, cached", taken["cached"], "answers checked: the same tokens")
     row(what, "ours, recomputed for every token", taken["recomputed"], ratio(taken["recomputed"], taken["cached"]))
     row(what, "`XLNetLMHeadModel.generate`, at the end", taken["theirs"], ratio(taken["theirs"], taken["cached"]))
+    row(what, "the context and one token", taken["encoding"])
+    row(what, f"the matrix products of {n_new} steps alone", taken["products"], "each reads all weights")
 
 
 @torch.inference_mode()
