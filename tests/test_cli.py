@@ -59,6 +59,7 @@ def test_every_command_answers_in_json_and_in_words(editor, toy_directory):
         (["locate", "the food", "--model", "./nowhere"], "not a directory with a model"),
         (["locate", "the food", "--model", "."], "holds no config.json"),
         (["score", "no brackets"], "must mark a part in [brackets]"),
+        (["replace", "see [1] and [the] report"], "one part in [brackets], and has several"),
         (["delete", "a b", "--unit", "letter"], "unit must be word, span or sentence"),
         (["tune", "yelp", "--dev", "negative=a"], "yelp is not a directory with a model in it"),
     ],
@@ -80,6 +81,23 @@ def test_what_goes_in_comes_out_and_only_line_ends_end_lines(toy_directory, tmp_
     for given in ({"stdin": "\n".join(lines).encode()}, {}):
         done = run("transfer", *([] if given else ["--file", str(tmp_path / "texts")]), *how, **given)
         assert done.stdout.decode().split("\n")[:-1] == lines
+
+
+def test_a_failed_line_of_a_filter_stays_in_its_place(toy_directory):
+    how = ["--to", "positive", "--max-steps", "0", "--model", str(toy_directory)]
+    done = run("transfer", *how, stdin="the food .\n\nthe staff .\n")
+    assert done.stdout.decode() == "the food .\n\nthe staff .\n"
+    assert done.stderr.decode() == "xl-editor: text 2: text must not be empty.\n"
+    assert done.returncode == 1
+
+
+def test_brackets_of_the_text_are_written_with_a_backslash(editor, toy_directory):
+    done = run("score", r"the \[food\] was [great] .", "--json", "--model", str(toy_directory))
+    assert json.loads(done.stdout)["logprob"] == pytest.approx(editor.score("the [food] was", "great", ".").logprob)
+
+
+def test_the_version_is_told():
+    assert run("--version").stdout.decode().startswith("xl-editor 0")
 
 
 def test_a_bad_line_among_many_is_told_and_the_others_are_answered(toy_directory):

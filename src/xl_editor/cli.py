@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from xl_editor import __version__
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,6 +33,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version.")] = False,
+) -> None:
+    if version:
+        print(f"xl-editor {__version__}")
+        raise typer.Exit
+
+
 reproduce_app = typer.Typer(no_args_is_help=True, help="Rebuild the paper's tables of results.")
 app.add_typer(reproduce_app, name="reproduce")
 evaluate_app = typer.Typer(no_args_is_help=True, help="Measure outputs and models.")
@@ -45,11 +58,16 @@ Work = Annotated[Path, typer.Option(help="Where trained judges and edited texts 
 WORK, RESULTS = Path("work"), Path("results")
 Seeds = Annotated[int, typer.Option(help="How many reporting classifiers, each with its own seed.", min=1)]
 File = Annotated[Path | None, typer.Option("--file", help="Read the texts from this file instead, a line a text.")]
-Model = Annotated[str | None, typer.Option(help="A bundled model (see `models`), a directory, or a hub id.")]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        help="A bundled model (see `models`), a directory or a hub id; by default yelp where styles come in, else news."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 Top = Annotated[int, typer.Option(help="How many answers.")]
 Style = Annotated[str | None, typer.Option(help="A style of the model, to go by.")]
-Beam = Annotated[int | None, typer.Option(help="Width of the search; at least --top.")]
+Beam = Annotated[int | None, typer.Option(help="Width of the search; at least --top. By default 5, or --top.")]
 MaxLength = Annotated[int, typer.Option(help="Most tokens of an insertion.")]
 Sample = Annotated[bool, typer.Option("--sample", help="Draw at random instead of searching for the best.")]
 TopK = Annotated[int, typer.Option(help="With --sample: from the K most probable tokens only; 0 for all.")]
@@ -200,9 +218,11 @@ def transfer(
     preset: Annotated[
         str, typer.Option(help="default (the smallest edit that convinces) or paper (Algorithm 1).")
     ] = "default",
-    threshold: Annotated[float | None, typer.Option(help="What log f must reach for an edit.")] = None,
-    max_steps: Annotated[int | None, typer.Option(help="Most edits of a sentence.")] = None,
-    keep: Annotated[list[str] | None, typer.Option(help="Words that are never edited; may be repeated.")] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="What log f must reach for an edit; the preset's by default.")
+    ] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Most edits of a sentence; the preset's by default.")] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="A phrase that is never edited; may be repeated.")] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show every edit, not only the result.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -235,8 +255,8 @@ def postedit(
     threshold: Annotated[
         float | None, typer.Option(help="What log f must reach for an edit, or the score of a deletion be above.")
     ] = None,
-    max_steps: Annotated[int | None, typer.Option(help="Most edits of a sentence.")] = None,
-    keep: Annotated[list[str] | None, typer.Option(help="Words that are never edited; may be repeated.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Most edits of a sentence; the preset's by default.")] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="A phrase that is never edited; may be repeated.")] = None,
     unit: Annotated[str, typer.Option(help="Of a deletion: word, span or sentence.")] = "sentence",
     engine: Annotated[str, typer.Option(help="local (this machine) or ray (a cluster).")] = "local",
     processes: Annotated[
@@ -265,7 +285,7 @@ def postedit(
 
         task = Task(
             operation=operation,
-            model=model or _default_model(of_styles=operation == "transfer"),
+            model=model or _default_model(of_styles=operation == "transfer" or to is not None),
             to=to,
             source=source_style,
             preset=preset,
@@ -436,12 +456,14 @@ def models(as_json: Json = False) -> None:
         config = load_config(directory)
         styles = list(config.editor.get("context", {}).get("styles", {}))
         entry = {"name": name, "vocabulary": config.vocab_size, "layers": config.n_layer, "styles": styles}
-        print(json.dumps(entry) if as_json else f"{name}  {config.n_layer} layers  styles: {', '.join(styles) or '–'}")
+        default = "transfer, classify, and --style" if name == _default_model(of_styles=True) else "all the rest"
+        plain = f"{name}  {config.n_layer} layers  styles: {', '.join(styles) or '–'}  answers by default: {default}"
+        print(json.dumps(entry) if as_json else plain)
 
 
 @app.command()
 def train(
-    recipe: Annotated[Path, typer.Argument(help="A YAML file; see recipes/ for examples with every key explained.")],
+    recipe: Annotated[Path, typer.Argument(help="A YAML file like those in recipes/; docs/training.md has all keys.")],
     output: Annotated[
         Path | None,
         typer.Option(
@@ -576,14 +598,14 @@ def _answer(
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     asked, many = _read(texts, file)
     failed = False
-    for text in _with_progress(asked):
+    for number, text in enumerate(_with_progress(asked), start=1):
         try:
             answers = ask(text)
         except ValueError as error:
             if not many:
                 raise
             failed = True
-            _print_failure(text, error, as_json)
+            _print_failure(number, text, error, as_json, alone)
             continue
         _print(console, text, answers, as_json, plural, many and not alone)
     if failed:
@@ -606,11 +628,13 @@ def _print(console: Console, text: str, answers: list[Any], as_json: bool, plura
             print(rendered, flush=True)
 
 
-def _print_failure(text: str, error: ValueError, as_json: bool) -> None:
+def _print_failure(number: int, text: str, error: ValueError, as_json: bool, alone: bool) -> None:
     if as_json:
         print(json.dumps({"text": text, "error": str(error)}, ensure_ascii=False), flush=True)
-    else:
-        print(f"{text}\n  error: {error}", file=sys.stderr)
+        return
+    if alone:  # whoever reads the answers line by line finds the text as it was
+        print(text, flush=True)
+    print(f"xl-editor: text {number}: {error}", file=sys.stderr)
 
 
 def _read(texts: list[str] | None, file: Path | None) -> tuple[list[str] | Iterator[str], bool]:
@@ -643,11 +667,13 @@ def _with_progress(texts: list[str] | Iterator[str]) -> Iterable[str]:
 
 
 def _bracketed(text: str) -> tuple[str, str, str]:
-    """The text before, in and after the brackets."""
-    left, opening, rest = text.partition("[")
-    inside, closing, right = rest.partition("]")
-    if not (opening and closing):
+    """The text before, in and after the brackets; brackets of the text itself are written \\[ and \\]."""
+    parts = re.split(r"(?<!\\)\[(.*?)(?<!\\)\]", text, flags=re.DOTALL)
+    if len(parts) == 1:
         raise ValueError("text must mark a part in [brackets].")
+    if len(parts) > 3:
+        raise ValueError(r"text must mark one part in [brackets], and has several; write \[ and \] for other brackets.")
+    left, inside, right = (re.sub(r"\\([\[\]])", r"\1", part) for part in parts)
     return left, inside, right
 
 

@@ -89,7 +89,7 @@ class Edit(_Result):
         odds = "  forced" if self.log_odds is None else f"{self.log_odds:+8.3f}"
         line = Text(f"{odds}  ", style="dim").append(self.text[:start])
         line.append_text(_taken_out(self.removed, marked))
-        if self.removed and self.inserted:
+        if self.removed and (self.inserted or self.text[end : end + 1].isalnum()):
             line.append(" ")
         return line.append_text(_put_in(self.inserted, marked)).append(self.text[end:])
 
@@ -131,8 +131,16 @@ class Trace(_Result):
     def render(self, *, marked: bool = False) -> Text:
         lines = [Text(self.source)]
         lines += [edit.render(marked=marked) for edit in self.edits]
-        lines.append(Text(f"stopped: {self.stopped}", style="dim"))
+        lines.append(Text(f"stopped: {self.stopped}{self._swing()}", style="dim"))
         return Text("\n").join(lines)
+
+    def _swing(self) -> str:
+        """How probable the style is that has gained most, before and after."""
+        gains = {style: self.style_after[style] - before for style, before in self.style_before.items()}
+        if not gains:
+            return ""
+        style = max(gains, key=lambda style: (gains[style], self.style_after[style]))
+        return f"; {style} {self.style_before[style]:.2f} → {self.style_after[style]:.2f}"
 
 
 def _put_in(text: str, marked: bool) -> Text:

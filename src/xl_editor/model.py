@@ -518,8 +518,8 @@ def find_directory(name: str | Path) -> Path:
     try:
         return Path(snapshot_download(str(name), allow_patterns=["*.json", WEIGHTS_FILE, "*.model"]))
     except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ModelError(f"{name!r} is neither a directory nor a model that the hub gives us: {reason}") from None
+        reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+        raise ModelError(f"{name!r} is no directory, and huggingface.co does not give it ({reason}).") from None
 
 
 def load_config(directory: Path) -> XLEditorConfig:

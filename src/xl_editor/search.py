@@ -108,7 +108,8 @@ def _make_the_best(
         if worth > best_worth:
             best, best_worth = (edit, styles), worth
     if best is None:
-        text.stopped = "no edit is worth its cost"
+        is_sure = logit(text.styles[target]) >= rules.margin
+        text.stopped = "the style is sure" if is_sure else "no edit is worth its cost"
     else:
         edit, styles = best
         text.edit(edit.span, edit.filling, edit.span_score.log_f, styles)

@@ -230,10 +230,20 @@ def interrupt(source, target, task, monkeypatch):
             run(source, target, task)
 
 
+def test_blank_lines_stay_and_are_no_failures(task, tmp_path):
+    source, target = write_lines(tmp_path / "in.txt", ["", TEXTS[0], "  "]), tmp_path / "out.txt"
+    summary = run(source, target, task)
+    assert (summary.lines, summary.failed) == (3, 0)
+    lines = target.read_text().split("\n")
+    assert lines[0] == ""
+    assert lines[1] != TEXTS[0]
+    assert lines[2:] == ["  ", ""]
+
+
 def test_input_or_request_that_changed_is_refused(task, toy_directory, tmp_path, monkeypatch):
     source, target = write_lines(tmp_path / "in.txt"), tmp_path / "out.jsonl"
     interrupt(source, target, task, monkeypatch)
-    with pytest.raises(JobError, match="to is 'negative', but the job in .* was begun with 'positive'"):
+    with pytest.raises(JobError, match="to is 'negative', but .* was begun with 'positive'; .*remove .*out.jsonl.job"):
         run(source, target, Task("transfer", str(toy_directory), to="negative", **EAGER))
     with pytest.raises(JobError, match="chunk_size is 5"):
         run(source, target, task, chunk_size=5)
@@ -332,18 +342,19 @@ def test_the_command_reads_a_pipe_and_writes_one(toy_directory, editor):
             {},
             "unit must be word, span or sentence",
         ),
-        ("in.txt", "out.txt", {"operation": "delete", **PLAIN, "keep": ("food",)}, {}, "keep says nothing to delete"),
+        ("in.txt", "out.txt", {"operation": "delete", **PLAIN, "keep": ("food",)}, {}, "keep must be left out: delete"),
         (
             "in.txt",
             "out.txt",
             {"operation": "locate", **PLAIN, "threshold": 1.0},
             {},
-            "threshold says nothing to locate",
+            "threshold must be left out: locate",
         ),
         ("in.txt", "out.txt", {}, {"engine": "steam"}, "engine must be local or ray"),
         ("in.txt", "out.txt", {}, {"processes": 0}, "processes must be at least 1"),
         ("nowhere.txt", "out.txt", {}, {}, "There is no .*nowhere.txt"),
-        ("in.txt", "out.parquet", {}, {}, "must hold lines, as the input does, or JSON lines"),
+        ("in.txt", "out.parquet", {}, {}, "would hold Parquet, but the input holds lines"),
+        ("in.txt", "out.csv", {}, {}, "out.csv: there are plain lines"),
         ("in.txt", "-", {}, {"engine": "ray"}, "ray reads and writes files"),
         ("in.parquet.gz", "out.jsonl", {}, {}, "Parquet is compressed by itself"),
     ],

@@ -89,14 +89,21 @@ class Task:
         for setting in fields(self):
             is_used = self.operation in USED_BY.get(setting.name, OPERATIONS)
             if not is_used and getattr(self, setting.name) != setting.default:
-                raise EditorError(f"{setting.name} says nothing to {self.operation}; leave it out.")
+                raise EditorError(f"{setting.name} must be left out: {self.operation} does not use it.")
         if self.operation == "transfer":
             self._transfer(editor, [])
         else:
             self._answer_one(editor, f"a {BLANK} a" if self.operation == "infill" else "a")
 
     def answer(self, editor: Editor, texts: Sequence[str]) -> list[Answer]:
-        """An answer for each text; they are computed together, so that its last bits depend on the others."""
+        """An answer for each text; they are computed together, so that its last bits depend on the others.
+
+        A blank one stays as it is.
+        """
+        written = iter(self._answer_written(editor, [text for text in texts if text.strip()]))
+        return [next(written) if text.strip() else Answer(text) for text in texts]
+
+    def _answer_written(self, editor: Editor, texts: Sequence[str]) -> list[Answer]:
         if self.operation != "transfer":
             return [self._answer_or_error(editor, text) for text in texts]
         failed = {i: error for i, text in enumerate(texts) if (error := _error_of(editor.check, text))}

@@ -231,6 +231,7 @@ def render_json(objects: Iterable[dict[str, Any]], answers: Iterable[Answer]) ->
 
 LINES, JSON_LINES, PARQUET = Lines(), JsonLines(), Parquet()
 ENDINGS: dict[str, Format] = {".jsonl": JSON_LINES, ".ndjson": JSON_LINES, ".parquet": PARQUET}
+FOREIGN = (".csv", ".tsv", ".json", ".xlsx")  # to take these for plain lines would spoil them
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 
@@ -245,6 +246,8 @@ class FileKind:
     def of(cls, name: str) -> FileKind:
         compression = next((ending for ending in COMPRESSIONS if name.endswith(ending)), "")
         inner = name.removesuffix(compression)
+        if inner.endswith(FOREIGN):
+            raise FormatError(f"{name}: there are plain lines, .jsonl and .parquet, and no such files.")
         format = next((found for ending, found in ENDINGS.items() if inner.endswith(ending)), LINES)
         if format is PARQUET and compression:
             raise FormatError(f"{name}: Parquet is compressed by itself, and must not be compressed again.")

@@ -193,7 +193,7 @@ class Job:
             return self._finished()
         manifest_url = f"{self.directory}/manifest.json"
         if self.resumable and storage.exists(manifest_url):
-            self._compare(json.loads(storage.read(manifest_url)), f"the job in {self.directory}")
+            self._compare(json.loads(storage.read(manifest_url)), "begun", f"remove {self.directory}")
         elif storage.exists(self.target):
             raise JobError(f"{self.target} is there already; remove it, or name another output.")
         else:
@@ -216,7 +216,7 @@ class Job:
         kept = json.loads(storage.read(self.summary_url))
         if not self.resumable:
             raise JobError(f"{self.target} is complete; remove it and {self.summary_url} to make it again.")
-        self._compare(kept["job"], self.target)
+        self._compare(kept["job"], "made", f"remove {self.target} and {self.summary_url}")
         for file in self.files:
             if not storage.exists(file.target) or storage.size(file.target) != kept["bytes"][file.name]:
                 raise JobError(
@@ -226,18 +226,20 @@ class Job:
         storage.remove_tree(self.directory)  # if it was killed just before that
         return Summary.from_dict(kept["summary"])
 
-    def _compare(self, begun: dict[str, Any], what: str) -> None:
+    def _compare(self, begun: dict[str, Any], was: str, to_begin_anew: str) -> None:
         asked = self.manifest()
         if begun.get("files") != asked["files"]:
             before = {file["name"]: file for file in begun.get("files", [])}
             now = {file["name"]: file for file in asked["files"]}
             changed = next(name for name in [*now, *before] if now.get(name) != before.get(name))
-            raise JobError(f"The input {changed} has changed since {what} was begun; remove that to begin anew.")
+            raise JobError(
+                f"The input {changed} has changed since {self.target} was {was}; {to_begin_anew} to begin anew."
+            )
         for name, value in asked.items():
             if begun.get(name) != value:
                 raise JobError(
-                    f"{name} is {value!r}, but {what} was begun with {begun.get(name)!r}; "
-                    "ask for the same, or remove that to begin anew."
+                    f"{name} is {value!r}, but {self.target} was {was} with {begun.get(name)!r}; "
+                    f"ask for the same, or {to_begin_anew} to begin anew."
                 )
 
 
@@ -261,8 +263,8 @@ def plan(
     for file in files:
         if not file.target_kind.writable_from(file.kind):
             raise JobError(
-                f"{target} must hold {file.kind.format.name}, as the input does, or JSON lines (.jsonl), "
-                f"not {file.target_kind.format.name}."
+                f"{target} would hold {file.target_kind.format.name}, but the input holds {file.kind.format.name}: "
+                "name an output of the same kind, or .jsonl."
             )
     column = field or DEFAULT_FIELD
     if source != STANDARD_STREAM:
