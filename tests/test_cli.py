@@ -93,7 +93,7 @@ def test_a_failed_line_of_a_filter_stays_in_its_place(toy_directory):
 
 def test_brackets_of_the_text_are_written_with_a_backslash(editor, toy_directory):
     done = run("score", r"the \[food\] was [great] .", "--json", "--model", str(toy_directory))
-    assert json.loads(done.stdout)["logprob"] == pytest.approx(editor.score("the [food] was", "great", ".").logprob)
+    assert json.loads(done.stdout)["logprob"] == pytest.approx(editor.score("the [food] was ", "great", " .").logprob)
 
 
 def test_the_version_is_told():

@@ -63,8 +63,13 @@ def test_what_stands_out_is_replaced_by_the_likeliest_that_convinces():
     (step,) = revision.steps
     assert (step.start, step.end, step.inserted, step.log_f) == (1, 2, (FINE,), 2.0)
     assert step.style_before["positive"] < 0.1 < 0.9 < step.style_after["positive"]
+    assert revision.stopped == "the style is sure"
+
+
+def test_what_cannot_be_convinced_is_not_edited_for_nothing():
+    revision = to_positive(WORD, BAD, OTHER, table=Table(swing=0.0), odds=0.0)
+    assert revision.steps == ()
     assert revision.stopped == "no edit is worth its cost"
-    assert to_positive(WORD, GOOD, GOOD).stopped == "the style is sure"
 
 
 def test_a_text_that_is_sure_is_left_alone_however_much_stands_out():

@@ -152,7 +152,7 @@ def test_a_directory_becomes_a_directory(task, tmp_path):
 
 
 def test_a_line_that_fails_says_so_and_the_others_are_answered(task, tmp_path):
-    bad = [b"{", b"[1]", b'{"other": 1}', b'{"text": null}', b'{"text": ""}', b"\xff", b'{"text": "\\ud800", "n": 1}']
+    bad = [b"{", b"[1]", b'{"other": 1}', b'{"text": null}', b'{"text": 5}', b"\xff", b'{"text": "\\ud800", "n": 1}']
     fine = [json.dumps({"text": text}).encode() for text in TEXTS]
     too_long = json.dumps({"text": "the food " * 600}).encode()
     source = tmp_path / "in.jsonl"
