@@ -462,7 +462,7 @@ def models(as_json: Json = False) -> None:
         config = load_config(directory)
         styles = list(config.editor.get("context", {}).get("styles", {}))
         entry = {"name": name, "vocabulary": config.vocab_size, "layers": config.n_layer, "styles": styles}
-        default = "transfer, classify, and --style" if name == _default_model(of_styles=True) else "all the rest"
+        default = "transfer, classify, and --style" if name == _default_model(of_styles=True) else "what names no style"
         plain = f"{name}  {config.n_layer} layers  styles: {', '.join(styles) or '–'}  answers by default: {default}"
         print(json.dumps(entry) if as_json else plain)
 
