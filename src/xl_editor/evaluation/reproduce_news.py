@@ -30,7 +30,7 @@ from .rules import open_rules
 MINUTES = 60.0
 LEARNING_RATES = (5e-4, 1e-3, 2e-3)
 FINE_TUNING_RATES = (1e-5, 3e-5, 1e-4)
-SEARCH_SHARE = 1 / 6  # of the minutes, for each learning rate that is tried; in less, an XLNet only learns to count words
+SEARCH_SHARE = 1 / 6  # of the minutes, for each learning rate tried; in less, an XLNet learns no more than unigrams
 ABLATION_SHARE = 1 / 3
 SEVERAL_SLOTS = 3
 
