@@ -444,7 +444,7 @@ def reproduce_news(
 
     xl-editor reproduce news --data news
     """
-    _prepare_torch()
+    _prepare_torch(to_train=True)
     with _extra("This", "train,evaluate"):
         from xl_editor.evaluation.reproduce_news import reproduce as run
     if not run(data, work, output, minutes, init, tasks):
@@ -488,6 +488,7 @@ def train(
 
     xl-editor train recipes/yelp.yaml --set data.dir=DIR --output my-model
     """
+    _prepare_torch(to_train=True)
     with _extra("Training", "train"):
         from xl_editor.training.recipe import load_recipe
         from xl_editor.training.run import train as run
@@ -566,13 +567,13 @@ def _load(model: str | None, *, of_styles: bool = False) -> Editor:
     return Editor.from_pretrained(model or _default_model(of_styles=of_styles))
 
 
-def _prepare_torch() -> None:
+def _prepare_torch(*, to_train: bool = False) -> None:
     """Must come before torch is loaded."""
-    # Threads that spin collapse beside a busy process.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if not to_train:  # Threads that spin are faster on a machine of one's own, and collapse beside a busy process.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # Of every shape of a product oneDNN keeps the code that it made for it. Texts have hundreds of shapes: with its own
-    # bound of 1,024, memory grows for hours, and with this one, which holds the shapes of a pass, it is no slower.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
+    # bound of 1,024, memory grows for hours, and with these, which hold the shapes of a pass, it is no slower.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64" if to_train else "16")
 
 
 def _default_model(*, of_styles: bool) -> str:
