@@ -1,10 +1,13 @@
-"""Files that are there with all they should hold, or as they were before, whenever the power goes."""
+"""Files that hold all they should, or what they held before, whenever the power goes; and digests of them."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
+from typing import IO
 
+BLOCK_BYTES = 1 << 20
 PARTIAL = ".partial"  # what is being written, before it gets its name
 
 
@@ -14,6 +17,14 @@ def write_whole(path: Path, content: str | bytes) -> None:
     partial.write_bytes(content.encode() if isinstance(content, str) else content)
     sync(partial)
     os.replace(partial, path)
+
+
+def content_digest(stream: IO[bytes], salt: bytes = b"") -> str:
+    """Of all that a stream holds, read a block at a time."""
+    digest = hashlib.sha256(salt)
+    while block := stream.read(BLOCK_BYTES):
+        digest.update(block)
+    return digest.hexdigest()
 
 
 def sync_tree(directory: Path) -> None:

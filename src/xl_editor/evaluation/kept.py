@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from xl_editor import __version__
-from xl_editor.files import write_whole
+from xl_editor.files import content_digest, write_whole
 
 
 def kept(directory: Path, question: Sequence[Any], weights: Iterable[Tensor], make: Callable[[], Any]) -> Any:
@@ -26,16 +26,17 @@ def kept(directory: Path, question: Sequence[Any], weights: Iterable[Tensor], ma
 
 def claim(directory: Path, name: str, files: Iterable[Path]) -> None:
     """Keep a directory for what is made from these files; one that holds what was made from others is refused."""
-    digest = hashlib.sha256()
+    digests = []
     for file in files:
-        digest.update(file.read_bytes())
-    path = directory / f"{name}.sha256"
-    if path.exists() and path.read_text(encoding="ascii") != digest.hexdigest():
+        with file.open("rb") as stream:
+            digests.append(content_digest(stream))
+    path, written = directory / f"{name}.sha256", "\n".join(digests)
+    if path.exists() and path.read_text(encoding="ascii") != written:
         raise ValueError(
             f"{directory} holds what was made from other {name} data; choose another directory to work in."
         )
     directory.mkdir(parents=True, exist_ok=True)
-    write_whole(path, digest.hexdigest())
+    write_whole(path, written)
 
 
 def _fingerprint(question: Sequence[Any], weights: Iterable[Tensor]) -> str:

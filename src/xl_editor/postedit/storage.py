@@ -7,7 +7,6 @@ store shows an object when all of it has arrived.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import sys
 from collections.abc import Iterator
@@ -17,9 +16,7 @@ from typing import IO, Any, BinaryIO, cast
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from xl_editor.files import PARTIAL, sync, write_whole
-
-BLOCK_BYTES = 1 << 20
+from xl_editor.files import PARTIAL, content_digest, sync, write_whole
 
 
 def locate(url: str) -> tuple[Any, str]:
@@ -76,11 +73,8 @@ def read(url: str) -> bytes:
 
 def digest(url: str) -> str:
     """Of all bytes of a file."""
-    found = hashlib.sha256()
     with open_input(url) as stream:
-        while block := stream.read(BLOCK_BYTES):
-            found.update(block)
-    return found.hexdigest()
+        return content_digest(stream)
 
 
 def write(url: str, data: bytes) -> None:

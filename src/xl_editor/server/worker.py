@@ -216,11 +216,12 @@ class Worker:
         """What comes first in the jobs, with no more characters than these unless it is a single call."""
         taken: list[_Portion] = []
         for job in jobs:
-            portion = job.portion(n_characters - sum(_n_characters(call) for part in taken for call in part.calls))
+            portion = job.portion(n_characters)
             if not portion.calls and not taken:
                 portion = _Portion(job, job.remaining[:1])
             if portion.calls:
                 taken.append(portion)
+                n_characters -= sum(map(_n_characters, portion.calls))
                 self._waiting.remove(job)
             if len(portion.calls) < len(job.remaining):
                 break

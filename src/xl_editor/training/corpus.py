@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from xl_editor.files import sync
+from xl_editor.files import content_digest, sync
 from xl_editor.training.sampling import Bools, Ints, random_bits
 from xl_editor.training.vocabulary import (
     TOKENIZER_FILE,
@@ -447,14 +447,11 @@ def _fingerprint(sources: Sequence[Source], settings: object) -> str:
 
 
 def _content_hash(path: Path) -> str:
-    digest = hashlib.sha256(path.suffix.encode())
     try:
         with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
+            return content_digest(file, salt=path.suffix.encode())
     except OSError as error:
         raise CorpusError(f"{path} cannot be read: {error.strerror}.") from None
-    return digest.hexdigest()
 
 
 def _is_complete(directory: Path) -> bool:

@@ -7,7 +7,7 @@ scaled to the size that AdamW's typically has (Liu et al. 2025).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -88,6 +88,19 @@ def orthogonalised(matrix: Tensor) -> Tensor:
         square = x @ x.t()
         x = torch.addmm(x, torch.addmm(square, square, square, beta=b, alpha=c), x, beta=a)
     return x.t() if is_tall else x
+
+
+def parameter_groups(
+    model: nn.Module, decayed: Collection[str] = (), weight_decay: float = 0.0
+) -> list[dict[str, Any]]:
+    """All parameters, by whether they are hidden matrices and whether they decay."""
+    groups: dict[tuple[bool, bool], list[Tensor]] = {}
+    for name, parameter in model.named_parameters():
+        groups.setdefault((is_hidden_matrix(name, parameter), name in decayed), []).append(parameter)
+    return [
+        {"params": parameters, "is_hidden": is_hidden, "weight_decay": weight_decay * is_decayed}
+        for (is_hidden, is_decayed), parameters in groups.items()
+    ]
 
 
 def is_hidden_matrix(name: str, parameter: nn.Parameter) -> bool:

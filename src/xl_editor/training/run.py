@@ -29,7 +29,7 @@ from xl_editor.files import write_whole
 from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE, XLEditorConfig, XLEditorModel, find_directory, load_config
 from xl_editor.training.card import write_card, write_summary
 from xl_editor.training.corpus import Corpus, find_styles, load_corpus, load_tokenizer
-from xl_editor.training.muon import Muon, is_hidden_matrix
+from xl_editor.training.muon import Muon, parameter_groups
 from xl_editor.training.objectives import InsertionObjective, Seq2SeqObjective
 from xl_editor.training.recipe import Recipe, RecipeError
 from xl_editor.training.stream import EVALUATION, MicroBatches, StreamSettings
@@ -332,10 +332,7 @@ def seconds_a_step(objective: InsertionObjective | Seq2SeqObjective, stream: Mic
     processes = PartialState()
     per_step = max(1, stream.settings.batches_per_step // processes.num_processes)
     objective.to(processes.device)
-    by_kind: dict[bool, list[torch.nn.Parameter]] = {True: [], False: []}
-    for name, parameter in objective.named_parameters():
-        by_kind[with_muon and is_hidden_matrix(name, parameter)].append(parameter)
-    groups = [{"params": parameters, "is_hidden": is_hidden} for is_hidden, parameters in by_kind.items()]
+    groups = parameter_groups(objective) if with_muon else [{"params": list(objective.parameters())}]
     standing_still = Muon(groups, lr=0.0, betas=(0.9, 0.98))
     durations = []
     with torch.random.fork_rng():

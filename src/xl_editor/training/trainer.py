@@ -19,7 +19,7 @@ from transformers.trainer_callback import PrinterCallback
 
 from xl_editor.files import PARTIAL, sync, sync_tree, write_whole
 from xl_editor.geometry import PADDING
-from xl_editor.training.muon import Muon, is_hidden_matrix
+from xl_editor.training.muon import Muon, parameter_groups
 from xl_editor.training.objectives import IGNORED, Batch
 from xl_editor.training.stream import MicroBatches
 
@@ -67,15 +67,8 @@ class InsertionTrainer(Trainer):
             return super().create_optimizer(model)
         objective = self.accelerator.unwrap_model(self.model)
         decayed = set(self.get_decay_parameter_names(objective))
-        groups: dict[tuple[bool, bool], list[Tensor]] = {}
-        for name, parameter in objective.named_parameters():
-            kind = is_hidden_matrix(name, parameter), name in decayed
-            groups.setdefault(kind, []).append(parameter)
         self.optimizer = Muon(
-            [
-                {"params": parameters, "is_hidden": is_hidden, "weight_decay": self.args.weight_decay * is_decayed}
-                for (is_hidden, is_decayed), parameters in groups.items()
-            ],
+            parameter_groups(objective, decayed, self.args.weight_decay),
             self.args.learning_rate,
             (self.args.adam_beta1, self.args.adam_beta2),
         )
