@@ -5,7 +5,7 @@ import math
 import pytest
 
 from xl_editor.engine import Scored
-from xl_editor.search import SearchRules, SpecialTokens, search
+from xl_editor.search import SearchRules, SpecialTokens, search_rounds
 from xl_editor.transfer import Task
 
 END, BAD, GOOD, FINE, WORD, OTHER = range(6)
@@ -47,6 +47,11 @@ class Table:
 
 def tokens_as_units(ids):
     return [(i, i + 1) for i in range(len(ids))]
+
+
+def search(*asked):
+    *_, revisions = search_rounds(*asked)
+    return revisions
 
 
 def to_positive(*ids, table=None, kept=frozenset(), **rules):

@@ -57,19 +57,6 @@ class _Edit:
     ids: Ids
 
 
-def search(
-    estimator: Estimator,
-    tasks: Sequence[Task],
-    target: str,
-    rules: SearchRules,
-    units_of: Callable[[Ids], Sequence[Span]],
-    special: SpecialTokens = NO_SPECIAL_TOKENS,
-) -> list[Revision]:
-    """Edit each text for as long as an edit is worth more than it costs; each as if it were alone."""
-    *_, revisions = search_rounds(estimator, tasks, target, rules, units_of, special)
-    return revisions
-
-
 def search_rounds(
     estimator: Estimator,
     tasks: Sequence[Task],
@@ -78,7 +65,10 @@ def search_rounds(
     units_of: Callable[[Ids], Sequence[Span]],
     special: SpecialTokens = NO_SPECIAL_TOKENS,
 ) -> Iterator[list[Revision]]:
-    """`search`, told as it goes: what has become of the texts before each round, and in the end."""
+    """Edit each text for as long as an edit is worth more than it costs; each as if it were alone.
+
+    Yields what has become of the texts before each round, and in the end.
+    """
     texts = begin(estimator, tasks)
     for _ in range(rules.max_steps):
         active = [text for text in texts if text.stopped is None]

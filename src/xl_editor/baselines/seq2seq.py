@@ -34,7 +34,7 @@ class Seq2Seq:
         return scored(insertions, labels, states, lambda rows: self.model.lm_head(rows) + self.model.final_logits_bias)
 
     def decode(self, contexts: Sequence[Context], max_length: int) -> list[Ids]:
-        """For each context, the insertion that greedy decoding finds."""
+        """For each context, the insertion that greedy decoding finds; nothing is none."""
 
         def ask(some: list[Context]) -> list[Ids]:
             return self._decode(some, max_length)
@@ -46,7 +46,12 @@ class Seq2Seq:
         batch = self._collate([Insertion(context, ()) for context in contexts])
         del batch["labels"]
         written = self.model.generate(
-            **batch, max_new_tokens=max_length, do_sample=False, num_beams=1, suppress_tokens=self.never_decoded
+            **batch,
+            max_new_tokens=max_length,
+            do_sample=False,
+            num_beams=1,
+            suppress_tokens=self.never_decoded,
+            begin_suppress_tokens=[self.end],
         )
         return [_before(self.end, row[1:]) for row in written.tolist()]  # the first one is where decoding starts
 

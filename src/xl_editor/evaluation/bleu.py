@@ -122,25 +122,6 @@ def paired_difference(
     return PairedDifference(before, after, middle_95_percent(differences), float((differences > 0).mean()))
 
 
-def paired_bootstrap_bleu(
-    before: Sequence[str],
-    after: Sequence[str],
-    references: Sequence[str],
-    n_samples: int = 1000,
-    seed: int = 0,
-) -> PairedDifference:
-    """The difference of two systems' BLEU with its 95 % interval; texts are prepared ones."""
-    weights = resampling_weights(len(references), n_samples, seed)
-    before_statistics = sentence_statistics(before, references)
-    after_statistics = sentence_statistics(after, references)
-    return paired_difference(
-        corpus_bleu(before, references).score,
-        corpus_bleu(after, references).score,
-        bleu_of_statistics(weights @ before_statistics),
-        bleu_of_statistics(weights @ after_statistics),
-    )
-
-
 def _check_aligned(outputs: Sequence[str], references: Sequence[str]) -> None:
     if len(outputs) != len(references):
         raise ValueError(f"There are {len(outputs)} outputs for {len(references)} references: one each is needed.")

@@ -64,7 +64,10 @@ class Rules(Protocol):
 
 
 class EndRules:
-    """argmin q̂(END); greedy decoding; PPL(q(x_i:j)) / PPL(q̂(END))."""
+    """argmin q̂(END); greedy decoding; PPL(q(x_i:j)) / PPL(q̂(END)).
+
+    A blank asks for something, so what is decoded is not empty; the lengths that L2R tries begin at one, too.
+    """
 
     def __init__(
         self,
@@ -187,6 +190,7 @@ def open_rules(name: str | Path) -> Rules:
 
 def rules_of(editor: Editor) -> EndRules:
     def decode(contexts: list[Context]) -> list[Ids]:
-        return [best.ids for (best,) in editor.engine.decode(contexts, Decoding(max_length=MAX_INFILL_TOKENS))]
+        greedily = Decoding(min_length=1, max_length=MAX_INFILL_TOKENS)
+        return [best.ids for (best,) in editor.engine.decode(contexts, greedily)]
 
     return EndRules(editor.codec, editor.engine.score, decode, editor.model.state_dict().values())
