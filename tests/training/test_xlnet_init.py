@@ -186,7 +186,8 @@ def test_a_fine_tuned_model_stays_an_xlnet_when_it_is_trained_further(tmp_path, 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("own")
-    return toy.train(from_scratch(directory / "first", optim={"steps": 40}), directory / "model")
+    recipe = from_scratch(directory / "first", optim={"steps": 40}, text={"lowercase": True, "number": "_num_"})
+    return toy.train(recipe, directory / "model")
 
 
 def test_our_own_model_goes_on_where_it_was(tmp_path, own):
@@ -194,6 +195,9 @@ def test_our_own_model_goes_on_where_it_was(tmp_path, own):
     again = toy.train(recipe, tmp_path / "again" / "model")
     assert toy.log_of(again, "eval_loss")[-1] == pytest.approx(toy.log_of(own, "eval_loss")[-1], abs=1e-4)
     assert (again / "tokenizer.json").read_text() == (own / "tokenizer.json").read_text()
+    settings = [json.loads((directory / "config.json").read_text())["editor"] for directory in (own, again)]
+    assert settings[0] == settings[1]
+    assert settings[1]["text"]["lowercase"] is True
 
 
 def test_styles_and_a_classifier_can_be_added_twice(tmp_path, own):

@@ -139,7 +139,10 @@ class Recipe:
     vocabulary: VocabularyRecipe | None = _key("Made from the training text; left out with model.init.", None)
     sampling: SamplingRecipe = _key("What is taken out of a sequence to be predicted.", SamplingRecipe())
     classifier: ClassifierRecipe | None = _key("The auxiliary style classifier; left out without styles.", None)
-    text: TextFormat = _key("How the training text is written; recorded with the model, which edits so.", TextFormat())
+    text: TextFormat = _key(
+        "How the training text is written; recorded with the model, which edits so. With model.init, as it was there.",
+        TextFormat(),
+    )
 
     @property
     def train_files(self) -> Files:

@@ -27,6 +27,7 @@ from transformers import MarianConfig, MarianMTModel, TrainingArguments, set_see
 from xl_editor.context import ContextFormat
 from xl_editor.files import write_whole
 from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE, XLEditorConfig, XLEditorModel, find_directory, load_config
+from xl_editor.text import TextFormat
 from xl_editor.training.card import write_card, write_summary
 from xl_editor.training.corpus import Corpus, find_styles, load_corpus, load_tokenizer
 from xl_editor.training.muon import Muon, parameter_groups
@@ -195,7 +196,7 @@ def make_objective(
 ) -> InsertionObjective | Seq2SeqObjective:
     """A new model, or the one that the recipe starts from, and what it is trained for."""
     ids = special_ids(tokenizer)
-    xlnet = recipe.model.init is not None and is_foreign(recipe.model.init)
+    before = {} if recipe.model.init is None else load_config(find_directory(recipe.model.init)).editor  # if it is ours
     context = ContextFormat(
         sep=ids.sep,
         cls=ids.cls,
@@ -203,11 +204,13 @@ def make_objective(
         mask=ids.mask,
         styles=ids.styles,
         style_optional=recipe.sampling.style_dropout > 0 or not style_names,
-        xlnet=xlnet,
+        # A model that began as an XLNet, or is one, keeps the format of its pretraining.
+        xlnet=ContextFormat.from_config(before).xlnet if before else recipe.model.init is not None,
     )
+    text = recipe.text if recipe.text != TextFormat() or not before else TextFormat.from_dict(before["text"])
     editor = {
         "context": context.to_dict(),
-        "text": recipe.text.to_dict(),
+        "text": text.to_dict(),
         "objective": recipe.objective,
     }
     if recipe.objective == "seq2seq":
@@ -215,12 +218,6 @@ def make_objective(
     model = new_model(recipe, tokenizer, ids, editor)
     weight = recipe.classifier.weight if recipe.classifier else 0.0
     return InsertionObjective(model, context, plain=recipe.objective == "l2r", classifier_weight=weight)
-
-
-def is_foreign(name: str) -> bool:
-    """Whether a model to start from is a plain XLNet, not one of ours (which also keep what they began as)."""
-    editor = load_config(find_directory(name)).editor
-    return bool(ContextFormat.from_config(editor).xlnet) if "context" in editor else True
 
 
 def new_model(recipe: Recipe, tokenizer: Tokenizer, ids: SpecialIds, editor: dict[str, Any]) -> XLEditorModel:
