@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from conftest import SENTENCES, tiny_model
 from xl_editor import Editor
 from xl_editor.context import ContextFormat
-from xl_editor.editor import MAX_TOKENS, EditorError, _difference
+from xl_editor.editor import MAX_TOKENS, EditorError
 from xl_editor.model import ModelError
+from xl_editor.traces import difference
 from xl_editor.training.vocabulary import special_ids, train_tokenizer
 from xl_editor.transfer import Step
 
@@ -306,7 +307,7 @@ def test_a_model_without_styles_says_so(toy_directory, tmp_path):
     ],
 )
 def test_a_step_is_told_in_whole_words(before, after, operation, removed, inserted):
-    edit = _difference(before, after, Step(0, 0, (), 1.0, -1.0, {}, {}))
+    edit = difference(before, after, Step(0, 0, (), 1.0, -1.0, {}, {}))
     assert (edit.operation, edit.removed, edit.inserted) == (operation, removed, inserted)
     assert before[edit.start : edit.end] == removed
     assert after[edit.span[0] : edit.span[1]] == inserted

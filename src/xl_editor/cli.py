@@ -329,7 +329,7 @@ def tune(
     _prepare_torch()
     with _extra("Evaluation", "evaluate"):
         from xl_editor.evaluation.style_data import read_lines
-        from xl_editor.evaluation.tune import sure_margin, try_paper_rules, write_presets
+        from xl_editor.evaluation.tune import tune as run
     if not model.is_dir():
         _refuse(f"{model} is not a directory with a model in it.")
     editor = _load(str(model.resolve()))  # never a bundled model of the same name: this directory is changed
@@ -340,13 +340,8 @@ def tune(
     for style, of_style in lines.items():
         if not of_style:
             _refuse(f"{files[style]} has no sentences.")
-    margin = sure_margin(editor, lines)
-    print(f"nine of ten sentences have logit p(their style) ≥ {margin}\n\n L  threshold    Acc   BLEU  value")
-    trials = []
-    for trial in try_paper_rules(editor, {style: of_style[:sentences] for style, of_style in lines.items()}):
-        trials.append(trial)
-        print(f"{trial.max_span:2}{trial.threshold:11}{trial.acc:7.1f}{trial.kept:7.1f}{trial.value:7.2f}", flush=True)
-    print(json.dumps(write_presets(model, max(trials, key=lambda trial: trial.value), margin)))
+    for told in run(model, editor, lines, sentences):
+        print(told, flush=True)
 
 
 @evaluate_app.command("style")
@@ -394,8 +389,8 @@ def evaluate_news(
     _prepare_torch()
     with _extra("Evaluation", "evaluate"):
         from xl_editor.evaluation.news import evaluate_news as run
+        from xl_editor.evaluation.news_rules import open_rules
         from xl_editor.evaluation.news_tasks import open_tasks
-        from xl_editor.evaluation.rules import open_rules
 
         rules = open_rules(model or _default_model(of_styles=False))
     scores = run(rules, open_tasks(data, work, tasks, seed))

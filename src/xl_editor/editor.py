@@ -26,13 +26,12 @@ from xl_editor.engine import Context, Decoding, Engine, Ids, Insertion, Memory
 from xl_editor.int8 import Int8Linear, quantise
 from xl_editor.model import ModelError, XLEditorModel, find_directory
 from xl_editor.search import SearchRules, SpecialTokens, search_rounds
-from xl_editor.sentences import split_sentences
-from xl_editor.text import BLANK, Codec, EncodedText, TextFormat, split_blanks
-from xl_editor.transfer import PaperRules, Revision, Step, Task, transfer_rounds
+from xl_editor.text import BLANK, TOKENIZER_FILE, Codec, EncodedText, TextFormat, split_blanks
+from xl_editor.traces import Sentences, traces_of
+from xl_editor.transfer import PaperRules, Revision, Task, transfer_rounds
 from xl_editor.windows import Windows, sentence_spans
 
 BUNDLED = Path(__file__).parent / "models"
-TOKENIZER_FILE = "tokenizer.json"
 MAX_TOKENS = 512  # of a text that is asked about as a whole, and of what is filled or replaced and its context
 MAX_SPAN_WORDS = 4  # of what `delete(unit="span")` considers
 SHOWN_CHARACTERS = 30  # of the text on either side of a slot
@@ -323,13 +322,13 @@ class Editor:
         progress: bool = False,
     ) -> list[Trace]:
         """`transfer` for many texts, which advance together; the results are the same as one by one."""
-        revise = self._method(to, source, preset, max_steps, threshold)
+        revise = self._reviser(to, source, preset, max_steps, threshold)
         traces: list[Trace] = []
         for first in _shown("transfer", progress)(range(0, len(texts), TEXTS_AT_ONCE)):
-            some, tasks = self._tasks(texts[first : first + TEXTS_AT_ONCE], to, source, preset, keep)
+            as_sentences, tasks = self._tasks(texts[first : first + TEXTS_AT_ONCE], to, source, preset, keep)
             with self._lock, self.engine.remembering(Memory()):
                 *_, revisions = revise(tasks)
-                traces += _traces(some, revisions)
+                traces += traces_of(as_sentences, revisions, self.engine.classify)
         return traces
 
     def transfer_rounds(
@@ -346,24 +345,24 @@ class Editor:
 
         A trace that is not complete has no `stopped` and no styles, and begins as the complete one will.
         """
-        revise = self._method(to, source, preset, max_steps, threshold)
-        some, tasks = self._tasks(texts, to, source, preset, keep)
+        revise = self._reviser(to, source, preset, max_steps, threshold)
+        as_sentences, tasks = self._tasks(texts, to, source, preset, keep)
         rounds, memory = revise(tasks), Memory()
         while True:
             with self._lock, self.engine.remembering(memory):
                 revisions = next(rounds, None)
                 if revisions is None:
                     return
-                traces = _traces(some, revisions)
+                traces = traces_of(as_sentences, revisions, self.engine.classify)
             yield traces
 
     def _tasks(
         self, texts: Sequence[str], to: str, source: str | None, preset: str, keep: Sequence[str]
-    ) -> tuple[list[_Sentences], list[Task]]:
+    ) -> tuple[list[Sentences], list[Task]]:
         """The texts as their sentences, and what is to be done with each of these."""
         # The published method knows no sentences: a text is one sequence.
-        some = [_Sentences(self, text, split=preset != "paper") for text in texts]
-        sentences = [encoded for text in some for encoded in text.encoded]
+        as_sentences = [Sentences(self.codec, self._encode_short(text), split=preset != "paper") for text in texts]
+        sentences = [encoded for text in as_sentences for encoded in text.encoded]
         with self._lock:
             styles = self.engine.classify([encoded.ids for encoded in sentences])
         tasks = []
@@ -371,7 +370,7 @@ class Editor:
             others = {style: p for style, p in found.items() if style != to}
             guessed = max(others, key=lambda style: others[style])
             tasks.append(Task(encoded.ids, source or guessed, _kept_tokens(encoded, keep)))
-        return some, tasks
+        return as_sentences, tasks
 
     @planned
     def classify(self, text: str) -> operations.Plan[dict[str, float]]:
@@ -424,7 +423,7 @@ class Editor:
             logprob=logprob,
         )
 
-    def _method(
+    def _reviser(
         self, to: str, source: str | None, preset: str, max_steps: int | None, threshold: float | None
     ) -> Callable[[Sequence[Task]], Iterator[list[Revision]]]:
         """How the preset makes its revisions, with the model's own settings unless others are given."""
@@ -469,104 +468,6 @@ class Editor:
             self.engine.format.right_end(style)
         except ValueError as error:
             raise EditorError(str(error)) from None
-
-
-class _Sentences:
-    """A text as its sentences, each of which is transferred by itself; or as one, if it is not to be split."""
-
-    def __init__(self, editor: Editor, text: str, *, split: bool) -> None:
-        self.editor = editor
-        self.whole = editor._encode_short(text)
-        self.spans = split_sentences(text) if split else [(0, len(text))]
-        self.encoded = [editor.codec.encode(text[start:end]) for start, end in self.spans]
-
-    def trace(self, revisions: list[Revision]) -> Trace:
-        """All steps, as edits of the whole text; while a sentence is being revised, those up to it."""
-        text = self.whole.text
-        now, edits, moved = text, [], 0
-        for (start, end), encoded, revision in zip(self.spans, self.encoded, revisions, strict=True):
-            left, right = now[: start + moved], text[end:]
-            history = _History(self.editor.codec, encoded)
-            for step in revision.steps:
-                after = left + history.apply(step) + right
-                edits.append(_difference(now, after, step))
-                now = after
-            moved = len(now) - len(text)
-            if not revision.stopped:
-                break
-        if not all(revision.stopped for revision in revisions):
-            return Trace(text, now, tuple(edits), "")
-        stopped = "; ".join(dict.fromkeys(revision.stopped for revision in revisions))
-        before, after_styles = self.editor.engine.classify([self.whole.ids, self.editor.codec.encode(now).ids])
-        return Trace(text, now, tuple(edits), stopped, before, after_styles)
-
-
-def _traces(texts: Sequence[_Sentences], revisions: Sequence[Revision]) -> list[Trace]:
-    of_sentence = iter(revisions)
-    return [text.trace([next(of_sentence) for _ in text.encoded]) for text in texts]
-
-
-class _History:
-    """A sentence as it changes: which of the user's tokens are still there, and what stands in place of the others."""
-
-    def __init__(self, codec: Codec, encoded: EncodedText) -> None:
-        self.codec = codec
-        self.encoded = encoded
-        self.items: list[tuple[int | None, int]] = list(enumerate(encoded.ids))  # (index in the user's text, id)
-
-    def apply(self, step: Step) -> str:
-        self.items[step.start : step.end] = [(None, token) for token in step.inserted]
-        edits: list[tuple[int, int, list[int]]] = []
-        done, new = 0, []
-        for index, token in [*self.items, (len(self.encoded.ids), -1)]:
-            if index is None:
-                new.append(token)
-                continue
-            if new or index > done:
-                edits.append((done, index, new))
-            done, new = index + 1, []
-        return self.codec.apply(self.encoded, edits).text
-
-
-def _difference(before: str, after: str, step: Step) -> Edit:
-    """A step as an edit of the text: whole words, from the first that differs to the last."""
-    start = _n_common(before, after)
-    while (
-        start > 0 and not before[start - 1].isspace() and not all(_ends_word(text, start) for text in (before, after))
-    ):
-        start -= 1
-    tail = _n_common(before[start:][::-1], after[start:][::-1])
-    while tail > 0 and not all(_begins_word(text, len(text) - tail, start) for text in (before, after)):
-        tail -= 1
-    removed, inserted = (text[start : len(text) - tail].strip() for text in (before, after))
-    at, new_at = before.find(removed, start), after.find(inserted, start)
-    return Edit(
-        operation="delete" if not inserted else "replace" if removed else "insert",
-        start=at,
-        end=at + len(removed),
-        removed=removed,
-        inserted=inserted,
-        text=after,
-        span=(new_at, new_at + len(inserted)),
-        log_odds=step.log_f,
-        logprob=step.logprob,
-        style_before=step.style_before,
-        style_after=step.style_after,
-    )
-
-
-def _ends_word(text: str, at: int) -> bool:
-    return at == len(text) or text[at].isspace()
-
-
-def _begins_word(text: str, at: int, start: int) -> bool:
-    return at == start or text[at].isspace() or text[at - 1].isspace()
-
-
-def _n_common(one: str, other: str) -> int:
-    """How many characters both begin with."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _kept_tokens(encoded: EncodedText, keep: Sequence[str]) -> frozenset[int]:

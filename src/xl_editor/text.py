@@ -25,6 +25,8 @@ from tokenizers.models import WordLevel
 
 from xl_editor.sentences import abbreviates, begins_sentence
 
+TOKENIZER_FILE = "tokenizer.json"  # in a model's directory
+
 Span = tuple[int, int]  # half-open: [start, end)
 TokenEdit = tuple[int, int, Sequence[int]]  # replace tokens [first, last) by these ids
 

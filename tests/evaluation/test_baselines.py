@@ -13,7 +13,7 @@ from xl_editor.baselines.l2r import LeftToRight
 from xl_editor.baselines.seq2seq import Seq2Seq
 from xl_editor.context import ContextFormat
 from xl_editor.engine import Context, Insertion
-from xl_editor.evaluation.rules import Blank, EndRules, PairRules
+from xl_editor.evaluation.news_rules import Blank, EndRules, PairRules
 from xl_editor.geometry import plain_places, relate, stack
 
 END, START = 5, 3

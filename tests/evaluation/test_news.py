@@ -15,6 +15,7 @@ import torch
 from xl_editor import Editor
 from xl_editor.context import ContextFormat
 from xl_editor.evaluation.news import NewsScores, evaluate_news, heuristics, random_choices
+from xl_editor.evaluation.news_rules import rules_of
 from xl_editor.evaluation.news_tasks import (
     LEAST_WORDS,
     NewsTasks,
@@ -24,7 +25,6 @@ from xl_editor.evaluation.news_tasks import (
     packed_or_not,
     read_articles,
 )
-from xl_editor.evaluation.rules import rules_of
 from xl_editor.model import XLEditorConfig, XLEditorModel
 from xl_editor.text import Codec, TextFormat
 from xl_editor.training.vocabulary import special_ids, train_tokenizer

@@ -13,10 +13,10 @@ from test_xlnet_init import SIZES, write_tokenizer
 from transformers import XLNetConfig, XLNetLMHeadModel
 
 from xl_editor.evaluation import reproduce_news as module
+from xl_editor.evaluation.news_rules import EndRules, PairRules, open_rules
 from xl_editor.evaluation.news_table import TITLES
 from xl_editor.evaluation.news_tasks import make_tasks, open_tasks
 from xl_editor.evaluation.published import PUBLISHED_NEWS
-from xl_editor.evaluation.rules import EndRules, PairRules, open_rules
 from xl_editor.training.recipe import ModelRecipe, SamplingRecipe, VocabularyRecipe, load_recipe
 
 MINUTES = 0.002

@@ -16,8 +16,8 @@ from rich.progress import track
 from xl_editor.engine import DECIMALS, Context, Ids
 
 from .bleu import Interval, bleu_of_statistics, corpus_bleu, middle_95_percent, resampling_weights, sentence_statistics
+from .news_rules import Blank, Rules
 from .news_tasks import DeleteTask, InfillTask, LocateTask, NewsTasks, Task
-from .rules import Blank, Rules
 
 TASKS_AT_ONCE = 200
 TOKENIZE = "13a"  # sacrebleu's default: what is compared is text as people write it

@@ -23,9 +23,9 @@ from xl_editor.training.trainer import CHECKPOINTS, LOG_FILE, read_log
 
 from .kept import kept
 from .news import NewsScores, evaluate_news
+from .news_rules import open_rules
 from .news_table import NewsRow, sampled_infills, write_news_table
 from .news_tasks import N_TASKS, NewsTasks, open_tasks, packed_or_not
-from .rules import open_rules
 
 MINUTES = 60.0
 LEARNING_RATES = (5e-4, 1e-3, 2e-3)

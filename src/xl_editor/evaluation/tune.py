@@ -55,6 +55,26 @@ class Trial:
         return self.acc * (self.kept / 100) ** KEPT_EXPONENT
 
 
+def tune(directory: Path, editor: Editor, dev: LinesByStyle, n_sentences: int) -> Iterator[str]:
+    """Choose the settings of a model's presets, and write them; told line by line.
+
+    Args:
+        directory: the model's, whose config.json is changed.
+        editor: the model itself.
+        dev: sentences of each style.
+        n_sentences: the first so many of each are edited, with every setting.
+
+    """
+    margin = sure_margin(editor, dev)
+    yield f"nine of ten sentences have logit p(their style) ≥ {margin}\n"
+    yield " L  threshold    Acc   BLEU  value"
+    trials = []
+    for trial in try_paper_rules(editor, {style: lines[:n_sentences] for style, lines in dev.items()}):
+        trials.append(trial)
+        yield f"{trial.max_span:2}{trial.threshold:11}{trial.acc:7.1f}{trial.kept:7.1f}{trial.value:7.2f}"
+    yield json.dumps(write_presets(directory, max(trials, key=lambda trial: trial.value), margin))
+
+
 def sure_margin(editor: Editor, dev: LinesByStyle) -> float:
     """The logit of p(its own style) that nine of ten real sentences reach."""
     logits = [

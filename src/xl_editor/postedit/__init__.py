@@ -19,7 +19,7 @@ Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
 
 
-class Engine(Protocol):
+class Workers(Protocol):
     """What does the work: a module each."""
 
     def map_files(self, function: Callable[[Asked], Answered], files: Iterable[Asked], /) -> Iterable[Answered]:
@@ -58,7 +58,7 @@ def postedit(
     for name, value in (("processes", processes), ("chunk_size", chunk_size), ("threads", threads)):
         if value is not None and value < 1:
             raise JobError(f"{name} must be at least 1, got {value}.")
-    workers = _engine(engine, to_files=STANDARD_STREAM not in (source, target))
+    workers = _workers(engine, to_files=STANDARD_STREAM not in (source, target))
     job = plan(
         source,
         target,
@@ -82,11 +82,11 @@ def postedit(
     return summary
 
 
-def _engine(name: str, *, to_files: bool) -> Engine:
-    if name == "local":
+def _workers(engine: str, *, to_files: bool) -> Workers:
+    if engine == "local":
         return local
-    if name != "ray":
-        raise JobError(f"engine must be local or ray, got {name!r}.")
+    if engine != "ray":
+        raise JobError(f"engine must be local or ray, got {engine!r}.")
     if not to_files:
         raise JobError("The engine ray reads and writes files, not standard input and output.")
     from xl_editor.postedit import ray_engine

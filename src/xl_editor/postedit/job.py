@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 import torch
 
 from xl_editor import __version__
-from xl_editor.editor import TEXTS_AT_ONCE, TOKENIZER_FILE, Editor, find_model
+from xl_editor.editor import TEXTS_AT_ONCE, Editor, find_model
 from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE
 from xl_editor.postedit import storage
 from xl_editor.postedit.answers import Answer, Task
@@ -38,6 +38,7 @@ from xl_editor.postedit.formats import (
     render_json,
 )
 from xl_editor.postedit.summary import Summary
+from xl_editor.text import TOKENIZER_FILE
 
 STANDARD_STREAM = "-"
 CHUNK_SIZE = TEXTS_AT_ONCE  # rows: as many as the editor takes at once

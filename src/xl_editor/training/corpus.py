@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from xl_editor.files import content_digest, sync
+from xl_editor.text import TOKENIZER_FILE
 from xl_editor.training.sampling import Bools, Ints, random_bits
 from xl_editor.training.vocabulary import (
-    TOKENIZER_FILE,
     Kind,
     is_special,
     special_ids,

@@ -27,7 +27,7 @@ from transformers import MarianConfig, MarianMTModel, TrainingArguments, set_see
 from xl_editor.context import ContextFormat
 from xl_editor.files import write_whole
 from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE, XLEditorConfig, XLEditorModel, find_directory, load_config
-from xl_editor.text import TextFormat
+from xl_editor.text import TOKENIZER_FILE, TextFormat
 from xl_editor.training.card import write_card, write_summary
 from xl_editor.training.corpus import Corpus, find_styles, load_corpus, load_tokenizer
 from xl_editor.training.muon import Muon, parameter_groups
@@ -42,7 +42,7 @@ from xl_editor.training.trainer import (
     ShowProgress,
     find_checkpoints,
 )
-from xl_editor.training.vocabulary import TOKENIZER_FILE, SpecialIds, pretrained_tokenizer, special_ids
+from xl_editor.training.vocabulary import SpecialIds, pretrained_tokenizer, special_ids
 
 RUN_FILE = "run.json"
 RECIPE_FILE = "recipe.yaml"

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
+from xl_editor.text import TOKENIZER_FILE
+
 Kind = Literal["word", "bpe", "unigram"]
 
-TOKENIZER_FILE = "tokenizer.json"
 SENTENCEPIECE_FILE = "spiece.model"
 
 PAD, UNK, CLS, SEP, MASK, END = SPECIAL_TOKENS = ("<pad>", "<unk>", "<cls>", "<sep>", "<mask>", "<end>")

@@ -19,11 +19,11 @@ import torch
 from xl_editor.baselines.l2r import LeftToRight
 from xl_editor.baselines.seq2seq import Seq2Seq
 from xl_editor.context import ContextFormat
-from xl_editor.editor import TOKENIZER_FILE, Editor, find_model
+from xl_editor.editor import Editor, find_model
 from xl_editor.engine import Context, Decoding, Ids, Insertion, Scored
 from xl_editor.model import CONFIG_FILE, XLEditorModel
 from xl_editor.operations import Span, shared_information
-from xl_editor.text import Codec, TextFormat
+from xl_editor.text import TOKENIZER_FILE, Codec, TextFormat
 
 MAX_INFILL_TOKENS = 48  # of greedy decoding
 LEAST_LENGTHS = 10  # that L2R tries
