@@ -11,7 +11,7 @@ from torch import Tensor
 
 from xl_editor.engine import Insertion, Scored
 from xl_editor.training.objectives import IGNORED, Examples
-from xl_editor.training.sampling import Slots
+from xl_editor.training.sampling import Slots, cut_into_batches
 
 ROWS_AT_ONCE = 8192  # tokens and predicted rows of a batch
 LOGITS_AT_ONCE = 256  # rows: those of a whole batch would fill the memory
@@ -41,17 +41,9 @@ def n_content_and_predicted(insertion: Insertion) -> tuple[int, int]:
 def _batches(sizes: Sequence[tuple[int, int]]) -> Iterator[list[int]]:
     # Predicted rows differ more than content, from none to all of it, and each costs a softmax: they come first.
     order = sorted(range(len(sizes)), key=lambda index: (sizes[index][1].bit_length(), sizes[index]))
-    batch: list[int] = []
-    most_content = most_rows = 0
-    for index in order:
-        n_content, n_rows = sizes[index]
-        most_content, most_rows = max(most_content, n_content), max(most_rows, n_rows)
-        if batch and (len(batch) + 1) * (most_content + most_rows) > ROWS_AT_ONCE:
-            yield batch
-            batch, most_content, most_rows = [], n_content, n_rows
-        batch.append(index)
-    if batch:
-        yield batch
+    n_content, n_rows = ([sizes[index][i] for index in order] for i in (0, 1))
+    for first, last in cut_into_batches(n_content, n_rows, ROWS_AT_ONCE):
+        yield order[first:last]
 
 
 def scored(insertions: Sequence[Insertion], labels: Tensor, states: Tensor, logits: Logits) -> list[Scored]:

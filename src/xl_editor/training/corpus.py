@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from xl_editor.files import content_digest, sync
+from xl_editor.files import content_digest, sync, sync_tree
 from xl_editor.text import TOKENIZER_FILE
 from xl_editor.training.sampling import Bools, Ints, random_bits
 from xl_editor.training.vocabulary import (
@@ -476,8 +476,7 @@ def _write_atomically(directory: Path, write: Callable[[Path], None], is_complet
     new = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
     try:
         write(new)
-        for path in (*new.iterdir(), new):
-            sync(path)
+        sync_tree(new)
         try:
             new.rename(directory)
         except OSError:

@@ -252,7 +252,7 @@ def make_batches(
     # Like a snake: up and down through the query rows as the content grows, so that neighbours are alike.
     snake = np.where(n_content % 2 == 0, n_queries, -n_queries)
     order = np.lexsort((ties, snake, n_content))
-    spans = _cut_into_batches(n_content[order].tolist(), n_queries[order].tolist(), tokens_per_batch)
+    spans = cut_into_batches(n_content[order].tolist(), n_queries[order].tolist(), tokens_per_batch)
     _split_until_multiple(spans, per_step)
 
     position = random_bits(np.arange(len(spans)), "order of batches", seed=seed, epoch=epoch)
@@ -268,7 +268,7 @@ def make_batches(
     )
 
 
-def _cut_into_batches(n_content: list[int], n_queries: list[int], budget: int) -> list[tuple[int, int]]:
+def cut_into_batches(n_content: list[int], n_queries: list[int], budget: int) -> list[tuple[int, int]]:
     """Cut sorted examples where the next one would exceed the budget."""
     spans = []
     first = most_content = most_queries = 0
