@@ -258,6 +258,39 @@ def test_kept_phrases_and_contractions_stay(editor):
     assert "wasn't very" in trace.text
 
 
+def test_what_is_kept_may_be_one_phrase(editor):
+    how = {"to": "negative", "preset": "paper", "threshold": -50, "max_steps": 6}
+    one, listed = (editor.transfer("the food was great .", **how, keep=keep).text for keep in ("food", ["food"]))
+    assert one == listed
+    assert "food" in one.split()
+
+
+def test_what_stands_in_a_text_is_scored_as_if_it_were_put_in(editor):
+    score = editor.score("The food was", "n't good", "!")
+    assert editor.score_at("The food wasn't good!", (12, 20)) == score
+    assert editor.score_at("The food wasn't good!", "n't good") == score
+    with pytest.raises(EditorError, match="span must be whole words; it is a part of 'food'"):
+        editor.score_at("The food was good!", (4, 6))
+    with pytest.raises(EditorError, match="inserted must be whole words; it is a part of 'etc.'"):
+        editor.score("salad, soup,", "etc", ". and so on")
+
+
+def test_a_text_that_cannot_be_transferred_is_named_before_any_work(editor, monkeypatch):
+    monkeypatch.setattr(editor.engine, "score", None)
+    with pytest.raises(EditorError, match=r"texts\[300\]: text must not be empty"):
+        editor.transfer_all([*["the food was great ."] * 300, " "], to="negative")
+
+
+def test_a_baseline_is_no_editor(toy_directory, tmp_path):
+    config = json.loads((toy_directory / "config.json").read_text())
+    config["editor"]["objective"] = "l2r"
+    for name in ("tokenizer.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((toy_directory / name).read_bytes())
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match=r"is a baseline \(l2r\)"):
+        Editor.from_pretrained(tmp_path)
+
+
 def test_a_span_is_found_as_a_word_before_it_is_found_in_another(editor):
     text = "the staffed place has staff ."
     assert editor.replace(text, "staff", n=2) == editor.replace(text, (22, 27), n=2)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from xl_editor.engine import Scored
-from xl_editor.transfer import PaperRules, Task, candidates, transfer
+from xl_editor.transfer import PaperRules, Task, TextInProgress, candidates, transfer
 
 END, BAD, GOOD, WORD, OTHER, START = 0, 1, 2, 3, 4, 5
 VOCABULARY = 6
@@ -181,6 +181,12 @@ def test_kept_words_are_never_edited_also_after_they_have_moved():
     revision = to_positive((BAD, WORD, BAD), table, kept=frozenset({2}), preset=PaperRules(max_span=1, threshold=2.0))
     assert revision.ids[-1] == BAD
     assert GOOD in revision.ids
+
+
+def test_nothing_is_put_in_between_kept_tokens():
+    text = TextInProgress((BAD, WORD, OTHER, BAD), "negative", frozenset({1, 2}), {}, set())
+    allowed = [span for span in candidates(4, max_span=0) if text.may_edit(span)]
+    assert allowed == [(0, 1), (1, 1), (3, 3), (3, 4), (4, 4)]  # not (2, 2), which parts them
 
 
 def test_many_texts_advance_together_and_end_as_if_alone():

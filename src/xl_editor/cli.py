@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -55,7 +54,13 @@ evaluate_app = typer.Typer(no_args_is_help=True, help="Measure outputs and model
 app.add_typer(evaluate_app, name="evaluate")
 
 Texts = Annotated[list[str] | None, typer.Argument(help="Texts; '-', or nothing, reads standard input, a line a text.")]
-Data = Annotated[Path, typer.Option(help="A data set's directory: train, dev, test, references/ and outputs/.")]
+Data = Annotated[
+    Path,
+    typer.Option(
+        help="A data set's directory: train, dev, test, references/ and outputs/. Its name, yelp or amazon, tells the "
+        "published figures and the judge's widths."
+    ),
+]
 NewsData = Annotated[
     Path, typer.Option(help="A directory of articles as JSONL: train.jsonl.xz (or .gz, or plain), valid and test.")
 ]
@@ -135,8 +140,8 @@ def score(
     editor = _load(model, of_styles=style is not None)
 
     def ask(text: str) -> list[Any]:
-        left, inserted, right = _bracketed(text)
-        return [editor.score(left, inserted, right, style)]
+        whole, span = _marked(text)
+        return [editor.score_at(whole, span, style)]
 
     _answer(texts, file, as_json, None, ask)
 
@@ -165,11 +170,10 @@ def replace(
     how |= {"top_k": top_k, "top_p": top_p, "seed": seed}
 
     def ask(text: str) -> list[Any]:
-        left, inside, right = _bracketed(text)
-        span = (len(left), len(left) + len(inside))
-        return editor.replace(left + inside + right, span, top, style=style, **how)
+        whole, span = _marked(text)
+        return editor.replace(whole, span, top, style=style, **how)
 
-    _answer(texts, file, as_json, "edits", ask)
+    _answer(texts, file, as_json, "edits", ask, read=lambda text: _marked(text)[0])
 
 
 @app.command()
@@ -283,8 +287,6 @@ def postedit(
     xl-editor postedit reviews.jsonl edited.jsonl --field review --to positive
     """
     _prepare_torch()
-    if engine == "ray" and hasattr(signal, "SIGPIPE"):
-        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as `main` sets it, Ray's processes would inherit it, and hang
     with _extra("This", "cluster" if engine == "ray" else "formats"):
         from xl_editor.postedit import Task
         from xl_editor.postedit import postedit as run
@@ -467,9 +469,7 @@ def train(
     recipe: Annotated[Path, typer.Argument(help="A YAML file like those in recipes/; docs/training.md has all keys.")],
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", help="The directory for the model and its checkpoints: by default, the recipe's name."
-        ),
+        typer.Option("--output", "-o", help="The directory for the model and its checkpoints; my-RECIPE by default."),
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Override a key of the recipe: key.sub=value.")
@@ -488,7 +488,8 @@ def train(
         from xl_editor.training.recipe import load_recipe
         from xl_editor.training.run import train as run
     overrides = [*(settings or []), *([f"optim.minutes={minutes}"] if minutes is not None else [])]
-    if not run(load_recipe(recipe, overrides), output or Path(recipe.stem), resume=resume):
+    output = output or Path(f"my-{recipe.stem}")  # not the name of a bundled model, which would be found first
+    if not run(load_recipe(recipe, overrides), output, resume=resume):
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
@@ -589,10 +590,12 @@ def _answer(
     ask: Callable[[str], list[Any]],
     *,
     alone: bool = False,
+    read: Callable[[str], str] = str,
 ) -> None:
     """Answer for each text; several texts go on after one that cannot be answered.
 
-    Several texts are printed above their answers, unless an answer can stand `alone`.
+    Several texts are printed above their answers, unless an answer can stand `alone`. Offsets are into the text as it
+    is `read`.
     """
     from rich.console import Console
 
@@ -609,7 +612,7 @@ def _answer(
             failed = True
             _print_failure(number, text, error, as_json, alone)
             continue
-        _print(console, text, answers, as_json, plural, many and not alone)
+        _print(console, read(text) if as_json else text, answers, as_json, plural, many and not alone)
     if failed:
         raise typer.Exit(EXIT_SOME_FAILED)
 
@@ -668,15 +671,15 @@ def _with_progress(texts: list[str] | Iterator[str]) -> Iterable[str]:
     return texts
 
 
-def _bracketed(text: str) -> tuple[str, str, str]:
-    """The text before, in and after the brackets; brackets of the text itself are written \\[ and \\]."""
+def _marked(text: str) -> tuple[str, tuple[int, int]]:
+    """The text without its brackets, and what stood in them; brackets of the text itself are written \\[ and \\]."""
     parts = re.split(r"(?<!\\)\[(.*?)(?<!\\)\]", text, flags=re.DOTALL)
     if len(parts) == 1:
         raise ValueError("text must mark a part in [brackets].")
     if len(parts) > 3:
         raise ValueError(r"text must mark one part in [brackets], and has several; write \[ and \] for other brackets.")
     left, inside, right = (re.sub(r"\\([\[\]])", r"\1", part) for part in parts)
-    return left, inside, right
+    return left + inside + right, (len(left), len(left) + len(inside))
 
 
 def _refuse(message: str) -> None:
@@ -686,8 +689,6 @@ def _refuse(message: str) -> None:
 
 def main() -> None:
     """Run the command line; whatever goes wrong with the input is one sentence."""
-    if hasattr(signal, "SIGPIPE"):
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a closed pipe ends us quietly
     try:
         app(prog_name="xl-editor")
     except KeyboardInterrupt:

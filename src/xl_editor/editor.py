@@ -113,6 +113,11 @@ class Editor:
             model = quantise(model)
         if not (directory / TOKENIZER_FILE).is_file():
             raise ModelError(f"{directory} holds no {TOKENIZER_FILE}.")
+        objective = model.config.editor.get("objective", "xl-editor")
+        if objective != "xl-editor":
+            raise ModelError(
+                f"{directory} is a baseline ({objective}): it is there to be evaluated, and edits no text."
+            )
         format = TextFormat.from_dict(model.config.editor.get("text", {}))
         return cls(model, Codec.from_file(directory / TOKENIZER_FILE, format))
 
@@ -135,15 +140,27 @@ class Editor:
     def score(self, left: str, inserted: str, right: str, style: str | None = None) -> operations.Plan[Score]:
         """q(inserted | left ↓ right): the probability of inserting exactly this, END included.
 
-        Of a longer text, `infill`, `replace` and this see the sentences around the place, about 512 tokens.
+        Spaces between the three are put in where they are wanted. Of a longer text, `infill`, `replace` and this see
+        the sentences around the place, about 512 tokens.
         """
-        self._check_style(style)
         before = _joined(left, inserted)
-        text = _joined(before, right)
-        start, end = len(before) - len(inserted), len(before)
-        encoded = self._encode(text, "left, inserted and right together", may_be_empty=True)
-        first, last = encoded.covering(start, end)
-        low, high = _nearby(encoded, first, last, "inserted")
+        span = len(before) - len(inserted), len(before)
+        return (yield from self._score(_joined(before, right), span, style, "inserted"))
+
+    @planned
+    def score_at(self, text: str, span: tuple[int, int] | str, style: str | None = None) -> operations.Plan[Score]:
+        """`score` of what stands in a span of a text (character offsets, or words of it)."""
+        return (yield from self._score(text, _find_span(text, span), style, "span"))
+
+    def _score(self, text: str, span: tuple[int, int], style: str | None, argument: str) -> operations.Plan[Score]:
+        self._check_style(style)
+        encoded = self._encode(text, may_be_empty=True)
+        first, last = encoded.covering(*span)
+        covered = [span for span in encoded.spans[first:last] if span[0] < span[1]]
+        if covered and (covered[0][0] < span[0] or covered[-1][1] > span[1]):
+            words = text[covered[0][0] : covered[-1][1]]
+            raise EditorError(f"{argument} must be whole words; it is a part of {words!r}.")
+        low, high = _nearby(encoded, first, last, argument)
         context = Context((encoded.ids[low:first], encoded.ids[last:high]), style)
         (scored,) = yield operations.ToScore([Insertion(context, encoded.ids[first:last])])
         tokens = (*map(self.codec.token, scored.ids), "<end>")
@@ -323,6 +340,11 @@ class Editor:
     ) -> list[Trace]:
         """`transfer` for many texts, which advance together; the results are the same as one by one."""
         revise = self._reviser(to, source, preset, max_steps, threshold)
+        for index, text in enumerate(texts if len(texts) > 1 else ()):  # before any work is done
+            try:
+                self.check(text)
+            except EditorError as error:
+                raise EditorError(f"texts[{index}]: {error}") from None
         traces: list[Trace] = []
         for first in _shown("transfer", progress)(range(0, len(texts), TEXTS_AT_ONCE)):
             as_sentences, tasks = self._tasks(texts[first : first + TEXTS_AT_ONCE], to, source, preset, keep)
@@ -472,7 +494,8 @@ class Editor:
 
 def _kept_tokens(encoded: EncodedText, keep: Sequence[str]) -> frozenset[int]:
     """The tokens of every occurrence of these words, or phrases, in any case."""
-    spans = [span for phrase in keep for span in _occurrences(encoded.text, phrase, re.IGNORECASE)]
+    phrases = [keep] if isinstance(keep, str) else keep
+    spans = [span for phrase in phrases for span in _occurrences(encoded.text, phrase, re.IGNORECASE)]
     return frozenset(token for span in spans for token in range(*encoded.covering(*span)))
 
 

@@ -242,7 +242,7 @@ class Engine:
     def classify(self, texts: Sequence[Ids]) -> list[dict[str, float]]:
         """p(style | text), for each style."""
         if not self.model.config.n_labels:
-            raise ModelError("This model has no styles: it cannot classify.")
+            raise ModelError("This model has no style classifier, which classify and transfer ask.")
         ending = self.format.classifying_end
         found = (self._memory or Memory()).styles
         unknown = [text for text in dict.fromkeys(map(tuple, texts)) if text not in found]

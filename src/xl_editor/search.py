@@ -129,7 +129,7 @@ def _edits(
     for text, size in zip(texts, sizes, strict=True):
         if text.ids[-1] in special.closing:
             del size[len(text.ids), len(text.ids)]
-    spans = [[s for s in size if not text.kept & set(range(*s))] for text, size in zip(texts, sizes, strict=True)]
+    spans = [list(filter(text.may_edit, size)) for text, size in zip(texts, sizes, strict=True)]
     scores = score_spans(estimator, texts, spans, target)
     chosen = [
         _most_telling(dict(zip(of_text, scored, strict=True)), size, rules)

@@ -86,6 +86,11 @@ class TextInProgress:
     steps: list[Step] = field(default_factory=list)
     stopped: str | None = None
 
+    def may_edit(self, span: Span) -> bool:
+        """Not what is kept, and nothing is put in between two tokens that both are."""
+        start, end = span
+        return self.kept.isdisjoint(range(start, end)) if start < end else not self.kept >= {start - 1, start}
+
     def edit(self, span: Span, filling: Scored, log_f: float | None, styles: dict[str, float]) -> None:
         """Put the filling in place of the span; a text that was there before ends the work."""
         start, end = span
@@ -169,7 +174,7 @@ def _choose(
     estimator: Estimator, texts: list[TextInProgress], target: str, rules: PaperRules
 ) -> list[tuple[TextInProgress, Span, float | None]]:
     """For each text the span to edit and its log f; a text with nothing to edit is told to stop."""
-    spans = [[c for c in candidates(len(t.ids), rules.max_span) if not t.kept & set(range(*c))] for t in texts]
+    spans = [list(filter(text.may_edit, candidates(len(text.ids), rules.max_span))) for text in texts]
     chosen: list[tuple[TextInProgress, Span, float | None]] = []
     for text, of_text, scores in zip(texts, spans, score_spans(estimator, texts, spans, target), strict=True):
         odds = [score.log_f for score in scores]

@@ -9,6 +9,7 @@ import pytest
 from xl_editor.editor import Editor
 from xl_editor.evaluation import tune
 from xl_editor.evaluation.tune import LEAST_MARGIN, Trial, sure_margin, try_paper_rules, write_presets
+from xl_editor.transfer import PaperRules, Revision
 
 DEV = {
     "negative": ["the food was bad .", "slow staff .", "i will not be back ."],
@@ -38,6 +39,21 @@ def test_a_trial_is_worth_its_style_and_what_it_keeps():
     assert Trial(1, 2.0, 90.0, 50.0).value > Trial(1, 2.0, 89.0, 50.0).value
     assert Trial(1, 2.0, 90.0, 50.0).value > Trial(1, 2.0, 90.0, 49.0).value
     assert Trial(1, 2.0, 90.0, 100.0).value == 90.0
+
+
+def test_what_is_not_chosen_stays_as_the_model_has_it(editor, monkeypatch):
+    used = []
+    own = PaperRules(forced_insertion=False)
+    monkeypatch.setattr(editor, "rules", lambda preset: own)
+
+    def transfer(_, tasks, to, rules):
+        used.append(rules)
+        return [Revision(task.ids, (), "") for task in tasks]
+
+    monkeypatch.setattr(tune, "transfer", transfer)
+    assert all(trial.kept == pytest.approx(100) for trial in try_paper_rules(editor, DEV))
+    assert len({(rules.max_span, rules.threshold) for rules in used}) == 15
+    assert not any(rules.forced_insertion for rules in used)
 
 
 def test_the_settings_are_kept_with_the_model(editor, tmp_path):

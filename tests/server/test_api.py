@@ -324,6 +324,19 @@ def test_past_the_bound_is_429_health_goes_on_and_who_leaves_is_dropped(stalled)
     assert [call.arguments["text"] for call in stalled.calls] == ["computed", "waits"]
 
 
+def test_who_leaves_a_stream_before_its_first_event_is_dropped(stalled):
+    with serving(create_app({"toy": stalled})) as address, ThreadPoolExecutor(2) as pool:
+        computed = pool.submit(httpx2.post, f"{address}/v1/classify", json={"text": "computed"}, timeout=30)
+        time.sleep(0.3)
+        asked = {"text": "leaves", "to": "positive", "stream": True}
+        leaves = pool.submit(httpx2.post, f"{address}/v1/transfer", json=asked, timeout=1.0)
+        wait_until(lambda: waiting_texts(address) == 1)
+        assert isinstance(leaves.exception(), httpx2.TimeoutException)
+        wait_until(lambda: waiting_texts(address) == 0)
+        stalled.go.set()
+        assert computed.result().status_code == 200
+
+
 def test_a_request_that_takes_too_long_is_told_so(stalled, monkeypatch):
     monkeypatch.setattr(worker, "SECONDS_PER_REQUEST", 0.2)
     with serving(create_app({"toy": stalled})) as address:
@@ -389,6 +402,17 @@ def test_models_health_and_readiness(client):
     assert client.get("/docs").status_code == 200
     paths = client.get("/openapi.json").json()["paths"]
     assert set(ASKED) <= {path.removeprefix("/v1/") for path in paths}
+
+
+def test_clients_that_hang_up_do_no_harm(toy_directory):
+    port = free_port()
+    with running(toy_directory, port) as (address, process):
+        for _ in range(30):
+            with socket.create_connection(("127.0.0.1", port)) as connection:
+                connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        time.sleep(0.5)
+        assert process.poll() is None
+        assert httpx2.get(f"{address}/healthz").status_code == 200
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")

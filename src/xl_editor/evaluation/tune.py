@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -87,10 +87,12 @@ def sure_margin(editor: Editor, dev: LinesByStyle) -> float:
 
 def try_paper_rules(editor: Editor, dev: LinesByStyle) -> Iterator[Trial]:
     """Post-edit the sentences of each style, into it and into the next style, with every setting."""
+    own = editor.rules("paper")
+    assert isinstance(own, PaperRules)
     styles = list(dev)
     following = dict(zip(styles, [*styles[1:], styles[0]], strict=True))
     for max_span, threshold in product(MAX_SPANS, THRESHOLDS):
-        rules = PaperRules(max_span=max_span, threshold=threshold)
+        rules = replace(own, max_span=max_span, threshold=threshold)
         right = _acc_and_kept(editor, [(dev[style], following[style], style) for style in styles], rules)
         wrong = _acc_and_kept(editor, [(dev[style], style, following[style]) for style in styles], rules)
         acc, kept = (RIGHT_ALREADY * r + (1 - RIGHT_ALREADY) * w for r, w in zip(right, wrong, strict=True))

@@ -104,12 +104,14 @@ def create_app(
             outcome.status = 200
             return response
 
-    async def stream(asked: schema.TransferRequest) -> Response:
+    async def stream(asked: schema.TransferRequest, request: Request) -> Response:
         with ExitStack() as until_begun:
             outcome = until_begun.enter_context(metrics.counting("transfer"))
             news = worker.watch(editor_of(asked), asked.calls())
             # Until the first news the answer may still be a refusal, with its status.
-            first = await _translated(anext(news), asked)
+            first = await _unless_gone(request, _translated(anext(news), asked))
+            if first is None:
+                return Response(status_code=outcome.status)
             until_over = until_begun.pop_all()
 
         async def events() -> AsyncIterator[str]:
@@ -174,7 +176,7 @@ def create_app(
     @v1.post("/transfer", responses=_documented(Trace))
     async def transfer(asked: schema.TransferRequest, request: Request) -> Response:
         """Revise a text into another style, edit by edit. A stream has events edit, then trace; or error."""
-        return await (stream(asked) if asked.stream else answer(asked, request))
+        return await (stream if asked.stream else answer)(asked, request)
 
     app.include_router(v1)
 

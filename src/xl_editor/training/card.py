@@ -67,6 +67,14 @@ def _card(recipe: Recipe, counts: Counts, n_steps: int, best: dict[str, float] |
     if best is not None:
         results = f"Development loss {best['eval_loss']:.4f} nats a target, at step {best['step']:,.0f}"
         results += f"; style classifier {best['eval_accuracy']:.2%} right." if "eval_accuracy" in best else "."
+    what = {
+        "xl-editor": f"""\
+A model of XL-Editor: it estimates q(y | left ↓ right), the probability of inserting any sequence at a place of a text.
+
+    xl-editor infill "some [_] text" --model {name}""",
+        "l2r": "A baseline of XL-Editor's paper: XLNet, trained to fill gaps of known length from left to right.",
+        "seq2seq": "A baseline of XL-Editor's paper: a Transformer, trained to write what a gap lacks.",
+    }[recipe.objective]
     return f"""\
 ---
 library_name: xl-editor
@@ -74,10 +82,7 @@ tags: [text-infilling, post-editing, xlnet]
 ---
 # {name}
 
-A model of XL-Editor (objective `{recipe.objective}`): it estimates q(y | left ↓ right), the probability of inserting
-any sequence at a place of a text.
-
-    xl-editor infill "some [_] text" --model {name}
+{what}
 
 ## Data
 {counts.n_articles:,} texts, {counts.n_sentences:,} sentences, {counts.n_tokens:,} tokens \

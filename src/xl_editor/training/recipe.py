@@ -105,6 +105,14 @@ class ClassifierRecipe:
 
 
 @dataclass(frozen=True)
+class TransferRecipe:
+    forced_insertion: bool = _key(
+        "Whether the preset `paper` inserts at the start if nothing else can be done: for incomplete sentences.",
+        True,
+    )
+
+
+@dataclass(frozen=True)
 class OptimRecipe:
     learning_rate: float = _key("At its highest.", above=0, most=1)
     tokens_per_step: int = _key("Rows (content tokens and predictions) of one step, over all processes.", least=1)
@@ -143,6 +151,7 @@ class Recipe:
         "How the training text is written; recorded with the model, which edits so. With model.init, as it was there.",
         TextFormat(),
     )
+    transfer: TransferRecipe = _key("How the model transfers; recorded with it.", TransferRecipe())
 
     @property
     def train_files(self) -> Files:

@@ -213,6 +213,8 @@ def make_objective(
         "text": text.to_dict(),
         "objective": recipe.objective,
     }
+    if not recipe.transfer.forced_insertion:
+        editor["presets"] = {"paper": {"forced_insertion": False}}
     if recipe.objective == "seq2seq":
         return Seq2SeqObjective(new_transformer(recipe, tokenizer, ids, editor), context, ids.end)
     model = new_model(recipe, tokenizer, ids, editor)
