@@ -258,6 +258,18 @@ def test_kept_phrases_and_contractions_stay(editor):
     assert "wasn't very" in trace.text
 
 
+@pytest.mark.parametrize(
+    "text", ['The food was "[_]" and "[_]".', "[_]. The food was “[_]”!", "The food ([_]) wasn't it."]
+)
+def test_what_fills_a_blank_stands_where_it_stood(editor, text):
+    for filling in editor.infill(text, 3):
+        expected = text
+        for inserted in filling.inserted:
+            expected = expected.replace("[_]", inserted, 1)
+        assert filling.text.split() == expected.split()
+        assert [filling.text[a:b] for a, b in filling.spans] == list(filling.inserted)
+
+
 def test_what_is_kept_may_be_one_phrase(editor):
     how = {"to": "negative", "preset": "paper", "threshold": -50, "max_steps": 6}
     one, listed = (editor.transfer("the food was great .", **how, keep=keep).text for keep in ("food", ["food"]))

@@ -26,7 +26,7 @@ from xl_editor.engine import Context, Decoding, Engine, Ids, Insertion, Memory
 from xl_editor.int8 import Int8Linear, quantise
 from xl_editor.model import ModelError, XLEditorModel, find_directory
 from xl_editor.search import SearchRules, SpecialTokens, search_rounds
-from xl_editor.text import BLANK, TOKENIZER_FILE, Codec, EncodedText, TextFormat, split_blanks
+from xl_editor.text import BLANK, TOKENIZER_FILE, Codec, EncodedText, Span, TextFormat, split_blanks
 from xl_editor.traces import Sentences, traces_of
 from xl_editor.transfer import PaperRules, Revision, Task, transfer_rounds
 from xl_editor.windows import Windows, sentence_spans
@@ -225,9 +225,8 @@ class Editor:
         for chain in chains:
             edits = [(slot, slot, ids) for slot, ids in zip(slots, chain.inserted, strict=True)]
             applied = self.codec.apply(encoded, edits)
-            spans = tuple(change.inserted for change in applied.changes)
-            inserted = tuple(applied.text[a:b] for a, b in spans)
-            fillings.append(Filling(applied.text, inserted, spans, chain.logprob))
+            filled, spans = _closed_up(applied.text, [change.inserted for change in applied.changes], pieces)
+            fillings.append(Filling(filled, tuple(filled[a:b] for a, b in spans), spans, chain.logprob))
         return fillings
 
     @planned
@@ -537,6 +536,21 @@ def _without_blank(left: str, right: str) -> tuple[str, int]:
     left, right = left.rstrip(" "), right.lstrip(" ")
     whole = f"{left} {right}" if spaced and left and right else _joined(left, right)
     return whole, len(whole) - len(right)
+
+
+def _closed_up(text: str, spans: Sequence[tuple[int, int]], pieces: Sequence[str]) -> tuple[str, tuple[Span, ...]]:
+    """Without spaces beside what fills a blank that had none, as in quotes; and where the fillings are then."""
+    closed, shift = [], 0
+    for (start, end), (left, right) in zip(spans, pairwise(pieces), strict=True):
+        start, end = start + shift, end + shift
+        beside = left[-1:] + right[:1]
+        if len(beside) == 2 and not beside.isalnum() and not any(map(str.isspace, beside)):
+            if text[start - 1 : start] == " ":
+                text, start, end, shift = text[: start - 1] + text[start:], start - 1, end - 1, shift - 1
+            if text[end : end + 1] == " ":
+                text, shift = text[:end] + text[end + 1 :], shift - 1
+        closed.append((start, end))
+    return text, tuple(closed)
 
 
 def _find_span(text: str, span: tuple[int, int] | str) -> tuple[int, int]:
