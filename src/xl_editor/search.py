@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from xl_editor.engine import DECIMALS, Context, Decoding, Ids, Insertion, Scored
 from xl_editor.transfer import Estimator, Revision, Span, SpanScore, Task, TextInProgress, begin, finish, score_spans
 
+SURE = "the style is sure"
 MAX_ODDS = 4.0  # nats: what stands out more than this stands out enough
 
 
@@ -67,9 +68,13 @@ def search_rounds(
 ) -> Iterator[list[Revision]]:
     """Edit each text for as long as an edit is worth more than it costs; each as if it were alone.
 
-    Yields what has become of the texts before each round, and in the end.
+    A text that has the target style for sure is left as it is. Yields what has become of the texts before each round,
+    and in the end.
     """
     texts = begin(estimator, tasks)
+    for text in texts:
+        if logit(text.styles[target]) >= rules.margin:
+            text.stopped = SURE
     for _ in range(rules.max_steps):
         active = [text for text in texts if text.stopped is None]
         if not active:
@@ -98,8 +103,7 @@ def _make_the_best(
         if worth > best_worth:
             best, best_worth = (edit, styles), worth
     if best is None:
-        is_sure = logit(text.styles[target]) >= rules.margin
-        text.stopped = "the style is sure" if is_sure else "no edit is worth its cost"
+        text.stopped = SURE if logit(text.styles[target]) >= rules.margin else "no edit is worth its cost"
     else:
         edit, styles = best
         text.edit(edit.span, edit.filling, edit.span_score.log_f, styles)
