@@ -147,6 +147,29 @@ def test_kept_words_are_never_edited(kept):
     assert BAD in revision.ids
 
 
+def test_no_filling_is_looked_for_where_none_could_be_worth_its_cost():
+    class Counts(Table):
+        n_decoded = 0
+
+        def decode(self, contexts, decoding):
+            self.n_decoded += len(contexts)
+            return super().decode(contexts, decoding)
+
+    sure, unsure = Counts(), Counts()
+    rules = {"n_spans": 6, "n_gaps": 2, "content": 0.05}
+    assert to_positive(GOOD, WORD, GOOD, OTHER, table=sure, **rules).stopped == "the style is sure"
+    assert sure.n_decoded == 0
+    to_positive(WORD, BAD, OTHER, table=unsure, **rules)
+    assert unsure.n_decoded > 0
+
+
+@pytest.mark.parametrize("ids", [(WORD, BAD, OTHER), (BAD, GOOD, GOOD, WORD), (GOOD, OTHER, BAD, WORD, BAD)])
+def test_what_is_not_looked_at_would_not_have_been_chosen(ids, monkeypatch):
+    found = to_positive(*ids)
+    monkeypatch.setattr("xl_editor.search._most_worth", lambda *_: 1.0)
+    assert to_positive(*ids) == found
+
+
 def test_texts_searched_together_end_as_if_alone():
     texts = [(WORD, BAD, OTHER), (GOOD,), (BAD, BAD), (OTHER, WORD)]
     tasks = [Task(ids, "negative") for ids in texts]

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from xl_editor.engine import DECIMALS, Context, Decoding, Ids, Insertion, Scored
 from xl_editor.transfer import Estimator, Revision, Span, SpanScore, Task, TextInProgress, begin, finish, score_spans
 
-SURE = "the style is sure"
 MAX_ODDS = 4.0  # nats: what stands out more than this stands out enough
 
 
@@ -68,13 +67,9 @@ def search_rounds(
 ) -> Iterator[list[Revision]]:
     """Edit each text for as long as an edit is worth more than it costs; each as if it were alone.
 
-    A text that has the target style for sure is left as it is. Yields what has become of the texts before each round,
-    and in the end.
+    Yields what has become of the texts before each round, and in the end.
     """
     texts = begin(estimator, tasks)
-    for text in texts:
-        if logit(text.styles[target]) >= rules.margin:
-            text.stopped = SURE
     for _ in range(rules.max_steps):
         active = [text for text in texts if text.stopped is None]
         if not active:
@@ -103,7 +98,8 @@ def _make_the_best(
         if worth > best_worth:
             best, best_worth = (edit, styles), worth
     if best is None:
-        text.stopped = SURE if logit(text.styles[target]) >= rules.margin else "no edit is worth its cost"
+        is_sure = logit(text.styles[target]) >= rules.margin
+        text.stopped = "the style is sure" if is_sure else "no edit is worth its cost"
     else:
         edit, styles = best
         text.edit(edit.span, edit.filling, edit.span_score.log_f, styles)
@@ -135,10 +131,11 @@ def _edits(
             del size[len(text.ids), len(text.ids)]
     spans = [list(filter(text.may_edit, size)) for text, size in zip(texts, sizes, strict=True)]
     scores = score_spans(estimator, texts, spans, target)
-    chosen = [
-        _most_telling(dict(zip(of_text, scored, strict=True)), size, rules)
-        for of_text, scored, size in zip(spans, scores, sizes, strict=True)
-    ]
+    chosen: list[dict[Span, SpanScore]] = []
+    for text, tried, scored, size in zip(texts, spans, scores, sizes, strict=True):
+        telling = _most_telling(dict(zip(tried, scored, strict=True)), size, rules)
+        now = _sureness(text.styles[target], rules.margin)
+        chosen.append({span: s for span, s in telling.items() if _most_worth(s, size[span], now, rules) > 0})
     contexts = [
         Context.around(text.ids, *span, target) for text, of_text in zip(texts, chosen, strict=True) for span in of_text
     ]
@@ -161,6 +158,15 @@ def _edits(
                     )
         edits.append(of_this)
     return edits
+
+
+def _most_worth(score: SpanScore, n_removed: int, now: float, rules: SearchRules) -> float:
+    """What no edit of a span can be worth more than: one that makes the style sure, with a word that is certain.
+
+    Of most spans of a text that is sure already, this is so little that no filling need be looked for.
+    """
+    cost = rules.edit_cost * max(n_removed, 1) - (rules.content * score.logprob if n_removed else 0)
+    return round(rules.odds * min(score.log_f, MAX_ODDS) - now - cost, DECIMALS)
 
 
 def _size(n_removed: int, n_inserted: int) -> float:
