@@ -31,14 +31,19 @@ Span = tuple[int, int]  # half-open: [start, end)
 TokenEdit = tuple[int, int, Sequence[int]]  # replace tokens [first, last) by these ids
 
 
+def _setting(default: Any, help: str) -> Any:
+    """With a help text, which the documentation of recipes prints."""
+    return field(default=default, metadata={"help": help})
+
+
 @dataclass(frozen=True)
 class TextFormat:
     """How a model's training text was written; ``["editor"]["text"]`` in the model's config.json."""
 
-    lowercase: bool = False
-    tokenise: bool = False  # punctuation and clitics stand apart, as in the Penn Treebank: "was n't good !"
-    number: str | None = None  # the word that stands for any number: "_num_" (Yelp), "num_num" (Amazon)
-    dropped: str = ""  # characters that are a space in the training text: with "'", "won't" is "won t" (Amazon)
+    lowercase: bool = _setting(False, "All in lower case.")
+    tokenise: bool = _setting(False, "Punctuation and clitics stand apart, as in the Penn Treebank: was n't good !")
+    number: str | None = _setting(None, "The word that stands for any number: _num_ (Yelp), num_num (Amazon).")
+    dropped: str = _setting("", "Characters that are a space in the training text: with an apostrophe, won't is won t.")
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> "TextFormat":
