@@ -126,7 +126,8 @@ def test_a_narrow_beam_never_exceeds_the_oracle_and_its_scores_are_scores(engine
     scored = engine.score([Insertion(context, s.ids) for s in found])
     for hypothesis, score in zip(found, scored, strict=True):
         assert hypothesis.token_logprobs == pytest.approx(score.token_logprobs, abs=1e-5)
-    assert [s.logprob for s in found] == sorted((s.logprob for s in found), reverse=True)
+    ranks = [round(s.logprob, DECIMALS) for s in found]  # what is equal so far comes in another order
+    assert ranks == sorted(ranks, reverse=True)
 
 
 @settings(max_examples=15, deadline=None)
