@@ -156,7 +156,7 @@ class Editor:
         self._check_style(style)
         encoded = self._encode(text, may_be_empty=True)
         first, last = encoded.covering(*span)
-        covered = [span for span in encoded.spans[first:last] if span[0] < span[1]]
+        covered = [(start, end) for start, end in encoded.spans[first:last] if start < end]
         if covered and (covered[0][0] < span[0] or covered[-1][1] > span[1]):
             words = text[covered[0][0] : covered[-1][1]]
             raise EditorError(f"{argument} must be whole words; it is a part of {words!r}.")

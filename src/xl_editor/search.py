@@ -90,11 +90,9 @@ def _make_the_best(
     now = _sureness(text.styles[target], rules.margin)
     best, best_worth = None, 0.0
     for edit, styles in edits:
-        cost = rules.edit_cost * edit.size - rules.fluency * edit.filling.logprob
-        if edit.span[0] < edit.span[1]:
-            cost -= rules.content * edit.span_score.logprob
-        gain = _sureness(styles[target], rules.margin) - now + rules.odds * min(edit.span_score.log_f, MAX_ODDS)
-        worth = round(gain - cost, DECIMALS)
+        is_gap = edit.span[0] == edit.span[1]
+        surer = _sureness(styles[target], rules.margin) - now
+        worth = _worth(surer, edit.span_score, edit.size, edit.filling.logprob, rules, is_gap=is_gap)
         if worth > best_worth:
             best, best_worth = (edit, styles), worth
     if best is None:
@@ -165,8 +163,18 @@ def _most_worth(score: SpanScore, n_removed: int, now: float, rules: SearchRules
 
     Of most spans of a text that is sure already, this is so little that no filling need be looked for.
     """
-    cost = rules.edit_cost * max(n_removed, 1) - (rules.content * score.logprob if n_removed else 0)
-    return round(rules.odds * min(score.log_f, MAX_ODDS) - now - cost, DECIMALS)
+    return _worth(-now, score, max(n_removed, 1), 0.0, rules, is_gap=not n_removed)
+
+
+def _worth(
+    surer: float, score: SpanScore, size: float, filling_logprob: float, rules: SearchRules, *, is_gap: bool
+) -> float:
+    """What an edit gains, by how much surer the style gets and how much the span stands out, less what it costs."""
+    cost = rules.edit_cost * size - rules.fluency * filling_logprob
+    if not is_gap:
+        cost -= rules.content * score.logprob
+    gain = surer + rules.odds * min(score.log_f, MAX_ODDS)
+    return round(gain - cost, DECIMALS)
 
 
 def _size(n_removed: int, n_inserted: int) -> float:

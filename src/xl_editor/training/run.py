@@ -205,9 +205,10 @@ def make_objective(
         styles=ids.styles,
         style_optional=recipe.sampling.style_dropout > 0 or not style_names,
         # A model that began as an XLNet, or is one, keeps the format of its pretraining.
-        xlnet=ContextFormat.from_config(before).xlnet if before else recipe.model.init is not None,
+        xlnet=ContextFormat.from_config(before).xlnet if "context" in before else recipe.model.init is not None,
     )
-    text = recipe.text if recipe.text != TextFormat() or not before else TextFormat.from_dict(before["text"])
+    says_nothing_of_text = recipe.text == TextFormat()
+    text = TextFormat.from_dict(before.get("text", {})) if says_nothing_of_text else recipe.text
     editor = {
         "context": context.to_dict(),
         "text": text.to_dict(),
