@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from conftest import SENTENCES, tiny_model
 from xl_editor import Editor
 from xl_editor.context import ContextFormat
-from xl_editor.editor import MAX_TOKENS, EditorError
+from xl_editor.editor import MAX_TOKENS, Call, EditorError
 from xl_editor.model import ModelError
-from xl_editor.traces import difference
+from xl_editor.traces import Sentences, difference
 from xl_editor.training.vocabulary import special_ids, train_tokenizer
 from xl_editor.transfer import Step
 
@@ -154,7 +154,7 @@ def test_control_tokens_typed_by_a_user_are_text(editor, typed):
         (lambda e: e.delete("the food", by="luck"), "by must be information or ratio or rank, got 'luck'"),
         (lambda e: e.infill("no blank"), "must contain a blank"),
         (lambda e: e.infill("[_]", n=0), "n must be at least 1"),
-        (lambda e: e.infill("[_]", n=5, beam=2), "n_best must be at most beam"),
+        (lambda e: e.infill("[_]", n=5, beam=2), "beam must be at least 5, got 2"),
         (lambda e: e.infill("[_]", sample=True, top_p=2.0), "top_p must be above 0 and at most 1"),
         (lambda e: e.replace("the food", "soup"), "span must be part of the text, got 'soup'"),
         (lambda e: e.replace("the food", (3, 99)), r"span must lie within 0\.\.8"),
@@ -177,15 +177,53 @@ def test_models_that_are_none_are_refused(tmp_path, toy_directory):
         (tmp_path / name).write_bytes((toy_directory / name).read_bytes())
     with pytest.raises(ModelError, match="holds no tokenizer.json"):
         Editor.from_pretrained(tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"tokenizer\.json is no tokenizer"):
+        Editor.from_pretrained(tmp_path)
+
+
+def with_settings(toy_directory, directory, change):
+    """The toy with another config.json."""
+    config = json.loads((toy_directory / "config.json").read_text())
+    change(config)
+    for name in ("tokenizer.json", "model.safetensors"):
+        (directory / name).write_bytes((toy_directory / name).read_bytes())
+    (directory / "config.json").write_text(json.dumps(config))
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: c.update(n_head=0), "n_head must be a whole number above 0, got 0"),
+        (lambda c: c.update(d_model="16"), "d_model must be a whole number above 0, got '16'"),
+        (lambda c: c.update(editor=None), "editor must hold settings, got None"),
+        (lambda c: c["editor"].update(presets={"paper": {"treshold": 2}}), "settings that do not fit: .*'treshold'"),
+        (lambda c: c["editor"].update(presets=7), "settings that do not fit"),
+        (lambda c: c["editor"]["context"].pop("sep"), "settings that do not fit: .*'sep'"),
+    ],
+)
+def test_settings_that_do_not_fit_are_named(toy_directory, tmp_path, change, message):
+    with pytest.raises(ModelError, match=message):
+        Editor.from_pretrained(with_settings(toy_directory, tmp_path, change))
+
+
+def test_a_model_with_styles_may_lack_the_classifier(toy_directory, tmp_path):
+    plain = Editor.from_pretrained(with_settings(toy_directory, tmp_path, lambda config: config.update(n_labels=0)))
+    for call in (lambda: plain.classify("the food"), lambda: plain.transfer("the food", to="positive")):
+        with pytest.raises(EditorError, match="trained without a style classifier"):
+            call()
+    calls = [Call("classify", {"text": "the food"}), Call("locate", {"text": "the food", "style": "positive"})]
+    refused, slots = plain.answer_all(calls)
+    assert isinstance(refused, EditorError)
+    assert slots == plain.locate("the food", style="positive")
 
 
 def test_a_model_trained_without_style_dropout_wants_a_style(toy_directory, tmp_path):
-    config = json.loads((toy_directory / "config.json").read_text())
-    config["editor"]["context"]["style_optional"] = False
-    for name in ("tokenizer.json", "model.safetensors"):
-        (tmp_path / name).write_bytes((toy_directory / name).read_bytes())
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    strict = Editor.from_pretrained(tmp_path)
+    def strictly(config):
+        config["editor"]["context"]["style_optional"] = False
+
+    strict = Editor.from_pretrained(with_settings(toy_directory, tmp_path, strictly))
     strict.locate("the food", style="negative")
     with pytest.raises(EditorError, match="never trained without a style"):
         strict.locate("the food")
@@ -259,7 +297,14 @@ def test_kept_phrases_and_contractions_stay(editor):
 
 
 @pytest.mark.parametrize(
-    "text", ['The food was "[_]" and "[_]".', "[_]. The food was “[_]”!", "The food ([_]) wasn't it."]
+    "text",
+    [
+        'The food was "[_]" and "[_]".',
+        "[_]. The food was “[_]”!",
+        "The food ([_]) wasn't it.",
+        "The food was [_].",
+        "The food, [_], was it.",
+    ],
 )
 def test_what_fills_a_blank_stands_where_it_stood(editor, text):
     for filling in editor.infill(text, 3):
@@ -268,6 +313,15 @@ def test_what_fills_a_blank_stands_where_it_stood(editor, text):
             expected = expected.replace("[_]", inserted, 1)
         assert filling.text.split() == expected.split()
         assert [filling.text[a:b] for a, b in filling.spans] == list(filling.inserted)
+
+
+@pytest.mark.parametrize("text", ["The food was[_].", "The food[_], it was.", "The ([_]food) was it."])
+def test_what_fills_a_blank_beside_a_word_is_a_word_of_its_own(editor, text):
+    for filling in editor.infill(text, 3):
+        whole, ((start, end),) = filling.text, filling.spans
+        assert whole[start:end] == filling.inserted[0]
+        assert not whole[start - 1].isalnum()
+        assert not whole[end].isalnum()
 
 
 def test_what_is_kept_may_be_one_phrase(editor):
@@ -285,6 +339,14 @@ def test_what_stands_in_a_text_is_scored_as_if_it_were_put_in(editor):
         editor.score_at("The food was good!", (4, 6))
     with pytest.raises(EditorError, match="inserted must be whole words; it is a part of 'etc.'"):
         editor.score("salad, soup,", "etc", ". and so on")
+
+
+def test_all_sentences_are_written_as_the_text_is(editor):
+    """By itself, the second sentence could be tokenised text, in which marks stand apart."""
+    whole = editor.codec.encode("The food was bad. the staff")
+    sentences = Sentences(editor.codec, whole, split=True)
+    assert [encoded.tokenised for encoded in sentences.encoded] == [False, False]
+    assert editor.codec.encode("the staff").tokenised
 
 
 def test_a_text_that_cannot_be_transferred_is_named_before_any_work(editor, monkeypatch):

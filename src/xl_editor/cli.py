@@ -229,7 +229,7 @@ def transfer(
         str, typer.Option(help="default (the smallest edit that convinces) or paper (Algorithm 1).")
     ] = "default",
     threshold: Annotated[
-        float | None, typer.Option(help="What log f must reach for an edit; the preset's by default.")
+        float | None, typer.Option(help="What log f must reach for words to be replaced; the preset's by default.")
     ] = None,
     max_steps: Annotated[int | None, typer.Option(help="Most edits of a sentence; the preset's by default.")] = None,
     keep: Annotated[list[str] | None, typer.Option(help="A phrase that is never edited; may be repeated.")] = None,
@@ -263,7 +263,8 @@ def postedit(
     source_style: Annotated[str | None, typer.Option("--from", help="The source style; guessed by default.")] = None,
     preset: Annotated[str, typer.Option(help="Of a transfer: default or paper.")] = "default",
     threshold: Annotated[
-        float | None, typer.Option(help="What log f must reach for an edit, or the score of a deletion be above.")
+        float | None,
+        typer.Option(help="What log f must reach for words to be replaced, or the score of a deletion be above."),
     ] = None,
     max_steps: Annotated[int | None, typer.Option(help="Most edits of a sentence; the preset's by default.")] = None,
     keep: Annotated[list[str] | None, typer.Option(help="A phrase that is never edited; may be repeated.")] = None,
@@ -647,13 +648,13 @@ def _read(texts: list[str] | None, file: Path | None) -> tuple[list[str] | Itera
     if texts and file:
         _refuse("Give texts or --file, not both.")
     if file:
-        with file.open(encoding="utf-8", errors="surrogateescape") as lines:
+        with file.open(encoding="utf-8-sig", errors="surrogateescape") as lines:
             return [line.rstrip("\r\n") for line in lines], True
     if texts and texts != ["-"]:
         return texts, len(texts) > 1
     if not texts and sys.stdin.isatty():
         _refuse("Give a text, or pipe some in; see --help.")
-    sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
+    sys.stdin.reconfigure(encoding="utf-8-sig", errors="surrogateescape")  # type: ignore[union-attr]
     return (line.rstrip("\r\n") for line in sys.stdin), True
 
 

@@ -24,7 +24,7 @@ from xl_editor.context import ContextFormat
 from xl_editor.edits import Deletion, Edit, Filling, Score, Slot, Trace
 from xl_editor.engine import Context, Decoding, Engine, Ids, Insertion, Memory
 from xl_editor.int8 import Int8Linear, quantise
-from xl_editor.model import ModelError, XLEditorModel, find_directory
+from xl_editor.model import CONFIG_FILE, ModelError, XLEditorModel, find_directory
 from xl_editor.search import SearchRules, SpecialTokens, search_rounds
 from xl_editor.text import BLANK, TOKENIZER_FILE, Codec, EncodedText, Span, TextFormat, split_blanks
 from xl_editor.traces import Sentences, traces_of
@@ -118,8 +118,14 @@ class Editor:
             raise ModelError(
                 f"{directory} is a baseline ({objective}): it is there to be evaluated, and edits no text."
             )
-        format = TextFormat.from_dict(model.config.editor.get("text", {}))
-        return cls(model, Codec.from_file(directory / TOKENIZER_FILE, format))
+        try:
+            format = TextFormat.from_dict(model.config.editor.get("text", {}))
+            editor = cls(model, Codec.from_file(directory / TOKENIZER_FILE, format))
+            for preset in PRESETS:
+                editor.rules(preset)
+        except (AttributeError, TypeError) as error:  # a setting that is unknown, is missing, or is no such thing
+            raise ModelError(f"{directory / CONFIG_FILE} has an editor's settings that do not fit: {error}.") from None
+        return editor
 
     def save_pretrained(self, directory: str | Path, dtype: torch.dtype | None = None) -> None:
         """Write a directory that `from_pretrained` loads, in half precision if `dtype` says so."""
@@ -321,7 +327,8 @@ class Editor:
             source: the source style; by default the most probable one other than the target, for each sentence.
             preset: "paper" (the published method, token by token) or "default" (the smallest edit that convinces).
             max_steps: of each sentence; the preset's by default.
-            threshold: what log f must reach for an edit; the preset's by default.
+            threshold: what log f must reach for words to be taken out or replaced (and, with "paper", for an
+                insertion); the preset's by default.
             keep: words or phrases that are never edited, in any case.
         """
         return self.transfer_all([text], to, source, preset, max_steps, threshold, keep)[0]
@@ -396,8 +403,7 @@ class Editor:
     @planned
     def classify(self, text: str) -> operations.Plan[dict[str, float]]:
         """p(style | text) for each style of the model."""
-        if not self.styles:
-            raise EditorError("This model has no styles: it cannot classify.")
+        self._check_classifier()
         (styles,) = yield operations.ToClassify([self._encode_short(text).ids])
         return styles
 
@@ -475,6 +481,12 @@ class Editor:
             return [(i, i + 1) for i in range(len(ids))]
         return [(word.first, word.last) for word in encoded.words]
 
+    def _check_classifier(self) -> None:
+        if not self.styles:
+            raise EditorError("This model has no styles: it cannot classify.")
+        if not self.model.config.n_labels:
+            raise EditorError("This model was trained without a style classifier, which classify and transfer ask.")
+
     def _check_transfer(self, to: str, source: str | None) -> None:
         if len(self.styles) < 2:
             raise EditorError("This model has no styles to transfer between.")
@@ -483,6 +495,7 @@ class Editor:
                 raise EditorError(f"{argument} must be one of {', '.join(self.styles)}, got {style!r}.")
         if to == source:
             raise EditorError(f"source must differ from to, got {to!r} for both.")
+        self._check_classifier()
 
     def _check_style(self, style: str | None) -> None:
         try:
@@ -544,7 +557,7 @@ def _closed_up(text: str, spans: Sequence[tuple[int, int]], pieces: Sequence[str
     for (start, end), (left, right) in zip(spans, pairwise(pieces), strict=True):
         start, end = start + shift, end + shift
         beside = left[-1:] + right[:1]
-        if len(beside) == 2 and not beside.isalnum() and not any(map(str.isspace, beside)):
+        if len(beside) == 2 and not any(c.isalnum() or c.isspace() for c in beside):
             if text[start - 1 : start] == " ":
                 text, start, end, shift = text[: start - 1] + text[start:], start - 1, end - 1, shift - 1
             if text[end : end + 1] == " ":
@@ -599,6 +612,8 @@ def _spans(encoded: EncodedText, unit: Unit) -> list[tuple[int, int]]:
 def _decoding(n: int, beam: int | None, max_length: int, sample: bool, top_k: int, top_p: float, seed: int) -> Decoding:
     _check_at_least("n", n, 1)
     width = max(n, 5) if beam is None else beam
+    if not sample:
+        _check_at_least("beam", width, n)
     try:
         return Decoding(n_best=n, beam=width, max_length=max_length, sample=sample, top_k=top_k, top_p=top_p, seed=seed)
     except ValueError as error:

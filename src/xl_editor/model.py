@@ -65,6 +65,12 @@ class XLEditorConfig:
     editor: dict[str, Any] = field(default_factory=dict)  # what the rooms above keep with a model; opaque here
 
     def __post_init__(self) -> None:
+        for name in ("vocab_size", "d_model", "n_layer", "n_head", "d_inner"):
+            size = getattr(self, name)
+            if not isinstance(size, int) or size < 1:
+                raise ModelError(f"{name} must be a whole number above 0, got {size!r}.")
+        if not isinstance(self.editor, dict):
+            raise ModelError(f"editor must hold settings, got {self.editor!r}.")
         if self.d_model % (2 * self.n_head):
             raise ModelError(f"d_model ({self.d_model}) must be a multiple of 2 × n_head ({self.n_head}).")
         if self.ff_activation not in ACTIVATIONS:
@@ -508,7 +514,7 @@ class XLEditorModel(nn.Module):
 
 def find_directory(name: str | Path) -> Path:
     """A model's directory: the one given, or a hub's, downloaded."""
-    path = Path(name)
+    path = Path(name).expanduser()
     if path.is_dir():
         return path
     if path.exists() or str(name).startswith((".", "/", "~")):

@@ -349,7 +349,10 @@ class Codec:
     @classmethod
     def from_file(cls, path: str | PathLike[str], format: TextFormat) -> "Codec":
         """Load a tokenizer.json; special is what is flagged so there, or bears a control token's name."""
-        tokenizer = Tokenizer.from_file(fspath(path))
+        try:
+            tokenizer = Tokenizer.from_file(fspath(path))
+        except Exception as error:  # the library has no narrower one
+            raise ValueError(f"{fspath(path)} is no tokenizer: {error}.") from None
         special = {i for i, token in tokenizer.get_added_tokens_decoder().items() if token.special}
         for token, i in tokenizer.get_vocab().items():
             if _CONTROL_TOKEN.fullmatch(token):

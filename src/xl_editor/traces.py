@@ -20,7 +20,8 @@ class Sentences:
         self.codec = codec
         self.whole = whole
         self.spans = split_sentences(whole.text) if split else [(0, len(whole.text))]
-        self.encoded = [codec.encode(whole.text[start:end]) for start, end in self.spans]
+        # A sentence is written as the whole text is, which may show more of that than the sentence by itself.
+        self.encoded = [codec.encode(whole.text[start:end], whole.tokenised) for start, end in self.spans]
 
     def trace(self, revisions: list[Revision], classify: Classify) -> Trace:
         """All steps, as edits of the whole text; while a sentence is being revised, those up to it."""
@@ -39,7 +40,7 @@ class Sentences:
         if not all(revision.stopped for revision in revisions):
             return Trace(text, now, tuple(edits), "")
         stopped = "; ".join(dict.fromkeys(revision.stopped for revision in revisions))
-        before, after_styles = classify([self.whole.ids, self.codec.encode(now).ids])
+        before, after_styles = classify([self.whole.ids, self.codec.encode(now, self.whole.tokenised).ids])
         return Trace(text, now, tuple(edits), stopped, before, after_styles)
 
 

@@ -60,8 +60,7 @@ def post_edit(
             traces = editor.transfer_all(texts, to, preset=preset, progress=progress)
             return [asdict(EditedText.of(trace)) for trace in traces]
 
-        settings = {**editor.model.config.editor}
-        settings["presets"] = settings.get("presets", {}).get(preset)
+        settings = {**editor.model.config.editor, "presets": asdict(editor.rules(preset))}
         question = [texts, to, preset, settings]
         found = kept(work_dir / "edited", question, editor.model.state_dict().values(), edit)
         edited[direction] = tuple(EditedText(**text) for text in found)

@@ -10,6 +10,7 @@ together in every file of it.
 """
 
 import gzip
+import zlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -110,8 +111,11 @@ def read_lines(path: Path) -> Lines:
     """The lines of a text file, gzipped or not; only a line feed ends a line."""
     if not path.is_file():
         raise FileNotFoundError(f"The file {path} is missing.")
-    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    text = data.decode("utf-8")
+    try:
+        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        text = data.decode("utf-8")
+    except (gzip.BadGzipFile, zlib.error, EOFError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} cannot be read: {error}.") from None
     return tuple(line.strip() for line in text.removesuffix("\n").split("\n")) if text else ()
 
 

@@ -65,8 +65,9 @@ def tune(directory: Path, editor: Editor, dev: LinesByStyle, n_sentences: int) -
         n_sentences: the first so many of each are edited, with every setting.
 
     """
-    margin = sure_margin(editor, dev)
-    yield f"nine of ten sentences have logit p(their style) ≥ {margin}\n"
+    reached = usual_logit(editor, dev)
+    margin = max(reached, LEAST_MARGIN)
+    yield f"nine of ten sentences have logit p(their style) ≥ {reached}; margin {margin}\n"
     yield " L  threshold    Acc   BLEU  value"
     trials = []
     for trial in try_paper_rules(editor, {style: lines[:n_sentences] for style, lines in dev.items()}):
@@ -75,14 +76,14 @@ def tune(directory: Path, editor: Editor, dev: LinesByStyle, n_sentences: int) -
     yield json.dumps(write_presets(directory, max(trials, key=lambda trial: trial.value), margin))
 
 
-def sure_margin(editor: Editor, dev: LinesByStyle) -> float:
+def usual_logit(editor: Editor, dev: LinesByStyle) -> float:
     """The logit of p(its own style) that nine of ten real sentences reach."""
     logits = [
         logit(found[style])
         for style, lines in dev.items()
         for found in editor.engine.classify([editor.codec.encode(line).ids for line in lines])
     ]
-    return max(round(float(np.quantile(logits, 1 - REAL_SENTENCES)), 1), LEAST_MARGIN)
+    return round(float(np.quantile(logits, 1 - REAL_SENTENCES)), 1)
 
 
 def try_paper_rules(editor: Editor, dev: LinesByStyle) -> Iterator[Trial]:

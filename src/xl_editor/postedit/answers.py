@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from xl_editor.editor import EditorError, Unit
+from xl_editor.editor import Call, EditorError, Unit
 from xl_editor.text import BLANK
 
 if TYPE_CHECKING:
     from xl_editor.editor import Editor
+    from xl_editor.edits import Deletion, Filling
 
 OPERATIONS = ("transfer", "infill", "locate", "delete")
 USED_BY = {  # the settings that not all operations have
@@ -104,13 +105,14 @@ class Task:
         return [next(written) if text.strip() else Answer(text) for text in texts]
 
     def _answer_written(self, editor: Editor, texts: Sequence[str]) -> list[Answer]:
-        if self.operation != "transfer":
-            return [self._answer_or_error(editor, text) for text in texts]
-        failed = {i: error for i, text in enumerate(texts) if (error := _error_of(editor.check, text))}
+        failed: dict[int, str] = {}
+        if self.operation == "transfer":
+            failed = {i: error for i, text in enumerate(texts) if (error := _error_of(editor.check, text))}
         fine = [text for i, text in enumerate(texts) if i not in failed]
+        together = self._transfer if self.operation == "transfer" else self._answer_together
         try:
-            answers = iter(self._transfer(editor, fine))
-        except Exception:  # one that passed the check breaks the others: let it fail alone
+            answers = iter(together(editor, fine))
+        except Exception:  # one of them breaks the others: let it fail alone
             answers = iter([self._answer_or_error(editor, text) for text in fine])
         return [Answer(error=failed[i]) if i in failed else next(answers) for i in range(len(texts))]
 
@@ -123,15 +125,30 @@ class Task:
     def _answer_one(self, editor: Editor, text: str) -> Answer:
         if self.operation == "transfer":
             return self._transfer(editor, [text])[0]
+        call = self._call(text)
+        return self._answer_of(text, getattr(editor, call.method)(**call.arguments))
+
+    def _answer_together(self, editor: Editor, texts: Sequence[str]) -> list[Answer]:
+        results = editor.answer_all([self._call(text) for text in texts])
+        return [
+            Answer(error=_sentence(found)) if isinstance(found, Exception) else self._answer_of(text, found)
+            for text, found in zip(texts, results, strict=True)
+        ]
+
+    def _call(self, text: str) -> Call:
+        settings: dict[str, dict[str, Any]] = {"infill": {"n": 1}, "delete": {"unit": self.unit}}
+        return Call(self.operation, {"text": text, "style": self.to, **settings.get(self.operation, {})})
+
+    def _answer_of(self, text: str, found: list[Any]) -> Answer:
+        """From what the editor found, best first."""
         if self.operation == "infill":
-            (filling,) = editor.infill(text, 1, style=self.to)
+            filling: Filling = found[0]
             trace = filling.to_dict() if self.trace else None
             return Answer(filling.text, ("insert",) * len(filling.inserted), (_rounded(filling.logprob),), trace=trace)
         if self.operation == "locate":
-            slots = editor.locate(text, style=self.to)
-            places = [slot.to_dict() for slot in slots] if self.trace else None
-            return Answer(text, (), (_rounded(slots[0].logprob_end),), trace=places)
-        (deletion,) = editor.delete(text, self.unit, 1, style=self.to)
+            places = [slot.to_dict() for slot in found] if self.trace else None
+            return Answer(text, (), (_rounded(found[0].logprob_end),), trace=places)
+        deletion: Deletion = found[0]
         score = deletion.log_odds if deletion.information is None else -deletion.information
         # A text is never emptied.
         deleted = score > (self.threshold or 0.0) and deletion.text.strip() != ""

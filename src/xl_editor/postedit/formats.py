@@ -6,6 +6,7 @@ stay raw until a worker parses them: reading is quick, and whatever is wrong wit
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import json
@@ -287,7 +288,11 @@ class FileKind:
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Without their ends, and without a byte-order mark."""
+    begins = True
     while line := stream.readline(MAX_LINE_BYTES):
+        if begins:
+            line, begins = line.removeprefix(codecs.BOM_UTF8), False
         if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
             raise FormatError(f"A line has more than {MAX_LINE_BYTES:,} bytes: is this a file of lines?")
         yield line.rstrip(b"\r\n")

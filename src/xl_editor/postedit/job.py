@@ -12,6 +12,7 @@ are all that matters. So a job may be killed at any moment, and whatever is done
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import zlib
@@ -167,7 +168,8 @@ class Job:
     def join(self, number: int) -> Summary:
         """Write the output of a file from its parts, which must all be there."""
         file, indices = self.files[number], sorted(self.done(number))
-        if indices != list(range(len(indices))):
+        expected = len(indices) if file.n_rows is None else max(1, math.ceil(file.n_rows / self.chunk_size))
+        if indices != list(range(expected)):
             raise JobError(f"Parts are missing in {self._parts_of(number)}; run the same command again.")
         summaries: list[Summary] = []
 
@@ -279,6 +281,8 @@ def _files(source: str, target: str, field: str | None) -> list[InputFile]:
         return [InputFile("standard input", source, target, kind, _target_kind(target, kind))]
     if not storage.exists(source):
         raise JobError(f"There is no {source}.")
+    if f"{storage.canonical(target)}/".startswith(f"{storage.canonical(source)}/"):
+        raise JobError(f"The output, {target}, must be elsewhere than the input, {source}.")
     if not storage.is_directory(source):
         kind = FileKind.of(source)
         return [InputFile(source.rsplit("/", 1)[-1], source, target, kind, _target_kind(target, kind))]

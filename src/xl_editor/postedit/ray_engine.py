@@ -24,7 +24,10 @@ Row = dict[str, Any]
 def map_files(function: Callable[[Asked], Answered], files: Iterable[Asked]) -> Iterable[Answered]:
     _connect()
     call = ray.remote(num_cpus=1)(lambda file: function(file))
-    return ray.get([call.remote(file) for file in files])
+    try:
+        return ray.get([call.remote(file) for file in files])
+    except ray.exceptions.RayTaskError as error:  # it tells the remote traceback: what is refused is enough
+        raise error.cause from None
 
 
 def write_parts(job: Job, processes: int | None) -> Generator[int]:

@@ -1,7 +1,6 @@
 """Places that a job reads from and writes to: local paths, and whatever else fsspec opens by its URL.
 
-What is written is there as a whole or not at all: a local file gets its name when all of it is on disk, and an object
-store shows an object when all of it has arrived.
+What is written is there as a whole or not at all: a file gets its name when all of it is on disk, or has arrived.
 """
 
 from __future__ import annotations
@@ -25,6 +24,13 @@ def locate(url: str) -> tuple[Any, str]:
         return fsspec.url_to_fs(url)
     except ImportError as error:
         raise ValueError(f"{url} cannot be opened: {error}.") from None
+
+
+def canonical(url: str) -> str:
+    """The same for every way to write a place; nothing else begins so, but what is below it."""
+    files, path = locate(url)
+    path = os.path.realpath(path) if isinstance(files, LocalFileSystem) else path
+    return f"{files.protocol}:{path}".rstrip("/")
 
 
 def exists(url: str) -> bool:
@@ -113,8 +119,16 @@ def writing(url: str) -> Iterator[IO[bytes]]:
     """A stream into a file that gets its name when it is complete."""
     files, path = locate(url)
     if not isinstance(files, LocalFileSystem):
-        with files.open(path, "wb") as stream:
-            yield stream
+        # An object appears when its stream is closed, whatever has happened: so it gets another name at first.
+        directory, _, name = path.rpartition("/")
+        partial_path = f"{directory}/{PARTIAL}-{name}"
+        try:
+            with files.open(partial_path, "wb") as stream:
+                yield stream
+            files.mv(partial_path, path)
+        except BaseException:
+            files.rm(partial_path)
+            raise
         return
     whole = Path(path)
     whole.parent.mkdir(parents=True, exist_ok=True)

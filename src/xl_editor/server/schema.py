@@ -139,7 +139,9 @@ class TransferRequest(Request):
     source: Style | None = None
     preset: Literal["default", "paper"] = "default"
     max_steps: Annotated[int | None, Field(ge=0, le=MAX_STEPS)] = None
-    threshold: Number | None = None
+    threshold: Annotated[
+        Number | None, Field(description="What log f must reach for words to be replaced; the preset's by default.")
+    ] = None
     keep: Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=100)] = []
     stream: Annotated[bool, Field(description="Tell every edit as it is made, as server-sent events.")] = False
 

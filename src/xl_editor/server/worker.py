@@ -261,7 +261,7 @@ class Worker:
             try:
                 for text in portion.texts:
                     portion.job.editor.check(text)
-            except ValueError as error:
+            except Exception as error:
                 portion.job.tell(error)
             else:
                 accepted.append(portion)

@@ -16,6 +16,7 @@ import lzma
 import os
 import shutil
 import tempfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -280,7 +281,7 @@ def _read_lines(
                     tally["bad"] += 1
                     continue
                 yield number, text.removeprefix("\ufeff") if number == 1 else text
-    except (gzip.BadGzipFile, lzma.LZMAError, EOFError) as error:
+    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
         raise CorpusError(f"{path} cannot be unpacked, it is damaged or not what its name says: {error}.") from None
     except OSError as error:
         raise CorpusError(f"{path} cannot be read: {error.strerror}.") from None
