@@ -371,7 +371,7 @@ def _is_ready(port: int) -> bool:
         return False
 
 
-def growth(editor: Editor, texts: list[Ids], rounds: int, plot: Path) -> None:
+def growth(editor: Editor, texts: list[Ids], rounds: int, plot: Path | None) -> None:
     engine = editor.engine
     tokens = long_text(texts, 512)
     exactly = Decoding(min_length=8, max_length=8)
@@ -409,7 +409,8 @@ def growth(editor: Editor, texts: list[Ids], rounds: int, plot: Path) -> None:
         (n_few, few, few_work), (n_many, many, many_work) = points[name][0], points[name][-1]
         figure = f"{_ms(few)} → {_ms(many)}, {many / few:.1f}×"
         row(f"{name}, {n_few} → {n_many}", "time", figure, f"multiply-adds {many_work / few_work:.1f}×")
-    draw(points, plot)
+    if plot is not None:
+        draw(points, plot)
 
 
 def draw(points: dict[str, list[tuple[int, float, int]]], path: Path) -> None:
@@ -462,7 +463,7 @@ def main() -> None:
     parser.add_argument("--n-transfer", type=int, default=1000, help="sentences that are transferred")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--plot", type=Path, default=Path(__file__).parent.parent / "docs" / "images" / "growth.png")
+    parser.add_argument("--plot", type=Path, help="a PNG file for how cost grows")
     arguments = parser.parse_args()
     if unknown := set(arguments.only) - set(names):
         parser.error(f"WHAT must be one of {', '.join(names)}, got {', '.join(sorted(unknown))}.")

@@ -61,7 +61,7 @@ def test_every_command_answers_in_json_and_in_words(editor, toy_directory):
         (["locate", "the food", "--model", "."], "holds no config.json"),
         (["score", "no brackets"], "must mark a part in [brackets]"),
         (["replace", "see [1] and [the] report"], "one part in [brackets], and has several"),
-        (["delete", "a b", "--unit", "letter"], "unit must be word, span or sentence"),
+        (["delete", "a b", "--unit", "letter"], "unit must be one of token, word, span, sentence"),
         (["tune", "yelp", "--dev", "negative=a"], "yelp is not a directory with a model in it"),
     ],
 )

@@ -11,12 +11,19 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
+from typer.core import TyperGroup
+
+from xl_editor.cli import app
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 DOCUMENTS = (README, ROOT / "docs" / "editing.md")
+WRITTEN = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("recipes/*.yaml")])
 CONSOLE = re.compile(r"```console\n\$ (?P<command>[^\n]+)\n(?P<output>.*?)```", re.DOTALL)
 NUMBER = re.compile(r"[+-]?\d+\.?\d*")
+CALL = re.compile(r"(?:\bxl-editor|xl_editor\.cli) (?P<arguments>[a-z][^`#|\n]*)")
+LINK = re.compile(r"\]\((?!https?:)(?P<path>[^)#]*)(?:#(?P<heading>[^)]*))?\)")
 PYTHON = re.compile(r"```pycon\n(?P<session>.*?)```", re.DOTALL)
 
 
@@ -50,6 +57,30 @@ def test_the_python_session_answers_what_the_readme_says():
     results = doctest.DocTestRunner().run(test, out=report.write)
     assert results.failed == 0, report.getvalue()
     assert results.attempted > 5
+
+
+@pytest.mark.parametrize("document", WRITTEN, ids=lambda path: path.name)
+def test_commands_and_options_that_are_named_exist(document):
+    text = document.read_text(encoding="utf-8").replace("\\\n", " ")
+    for call in CALL.finditer(text):
+        command, words = typer.main.get_command(app), call["arguments"].split()
+        while isinstance(command, TyperGroup) and words:
+            name = words.pop(0)
+            assert name in command.commands, call[0]
+            command = command.commands[name]
+        known = {option for parameter in command.params for option in [*parameter.opts, *parameter.secondary_opts]}
+        named = {option for word in words for option in re.findall(r"(?<!\S)\[?(--[a-z-]+)", word)}
+        assert named <= {*known, "--help"}, call[0]
+
+
+@pytest.mark.parametrize("document", WRITTEN, ids=lambda path: path.name)
+def test_links_lead_somewhere(document):
+    for link in LINK.finditer(document.read_text(encoding="utf-8")):
+        target = document.parent / link["path"] if link["path"] else document
+        assert target.exists(), link[0]
+        if link["heading"]:
+            headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            assert link["heading"] in [re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings], link[0]
 
 
 def rewrite() -> None:

@@ -159,7 +159,10 @@ def test_control_tokens_typed_by_a_user_are_text(editor, typed):
         (lambda e: e.replace("the food", "soup"), "span must be part of the text, got 'soup'"),
         (lambda e: e.replace("the food", (3, 99)), r"span must lie within 0\.\.8"),
         (lambda e: e.replace("the food", (3, 3)), "span must cover at least one word"),
-        (lambda e: e.delete("the food", unit="letter"), "unit must be word, span or sentence, got 'letter'"),
+        (
+            lambda e: e.delete("the food", unit="letter"),
+            "unit must be one of token, word, span, sentence, got 'letter'",
+        ),
         (lambda e: e.classify(""), "text must not be empty"),
     ],
 )
@@ -339,6 +342,13 @@ def test_what_stands_in_a_text_is_scored_as_if_it_were_put_in(editor):
         editor.score_at("The food was good!", (4, 6))
     with pytest.raises(EditorError, match="inserted must be whole words; it is a part of 'etc.'"):
         editor.score("salad, soup,", "etc", ". and so on")
+
+
+def test_every_token_can_be_a_unit(editor):
+    text = "The food wasn't good."
+    encoded = editor.codec.encode(text)
+    found = editor.delete(text, unit="token", top=100)
+    assert sorted((deletion.start, deletion.end) for deletion in found) == sorted(encoded.spans)
 
 
 def test_all_sentences_are_written_as_the_text_is(editor):

@@ -6,20 +6,16 @@ editor = Editor.from_pretrained("yelp")
 editor.infill("the food was [_] priced .")
 """
 
+from importlib import import_module
 from typing import Any
 
-__all__ = ["Edit", "Editor", "Score", "Trace"]
+__all__ = ["Deletion", "Edit", "Editor", "EditorError", "Filling", "Score", "Slot", "Trace"]
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
     """Import torch only when an editor is asked for: `xl-editor --help` must not wait for it."""
-    if name == "Editor":
-        from xl_editor.editor import Editor
-
-        return Editor
     if name in __all__:
-        from xl_editor import edits
-
-        return getattr(edits, name)
+        module = "editor" if name.startswith("Editor") else "edits"
+        return getattr(import_module(f"xl_editor.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -57,8 +57,9 @@ Texts = Annotated[list[str] | None, typer.Argument(help="Texts; '-', or nothing,
 Data = Annotated[
     Path,
     typer.Option(
-        help="A data set's directory: train, dev, test, references/ and outputs/. Its name, yelp or amazon, tells the "
-        "published figures and the judge's widths."
+        help="A data set's directory: train.STYLE.gz, dev.STYLE, test.STYLE (STYLE: neg, pos), "
+        "references/reference.li.DIRECTION, outputs/SYSTEM.DIRECTION (neg2pos, pos2neg); see docs/results.md. Its "
+        "name, yelp or amazon, tells the published figures and the judge's widths."
     ),
 ]
 NewsData = Annotated[
@@ -77,7 +78,7 @@ Model = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 Top = Annotated[int, typer.Option(help="How many answers.")]
-Style = Annotated[str | None, typer.Option(help="A style of the model, to go by.")]
+Style = Annotated[str | None, typer.Option(help="Answer as for texts of this style; `models` lists the styles.")]
 Beam = Annotated[int | None, typer.Option(help="Width of the search; at least --top. By default 5, or --top.")]
 MaxLength = Annotated[int, typer.Option(help="Most tokens of an insertion.")]
 Sample = Annotated[bool, typer.Option("--sample", help="Draw at random instead of searching for the best.")]
@@ -182,7 +183,7 @@ def delete(
     file: File = None,
     model: Model = None,
     top: Top = 3,
-    unit: Annotated[str, typer.Option(help="word, span (of up to four words) or sentence.")] = "sentence",
+    unit: Annotated[str, typer.Option(help="token, word, span (of up to four words) or sentence.")] = "sentence",
     by: Annotated[
         str | None,
         typer.Option(
@@ -268,7 +269,7 @@ def postedit(
     ] = None,
     max_steps: Annotated[int | None, typer.Option(help="Most edits of a sentence; the preset's by default.")] = None,
     keep: Annotated[list[str] | None, typer.Option(help="A phrase that is never edited; may be repeated.")] = None,
-    unit: Annotated[str, typer.Option(help="Of a deletion: word, span or sentence.")] = "sentence",
+    unit: Annotated[str, typer.Option(help="Of a deletion: token, word, span or sentence.")] = "sentence",
     engine: Annotated[str, typer.Option(help="local (this machine) or ray (a cluster).")] = "local",
     processes: Annotated[
         int | None, typer.Option(help="That work at a time; as many as there are cores by default.")
@@ -554,7 +555,9 @@ def _extra(what: str, extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        _refuse(f"{what} needs {error.name}; install it with: pip install 'xl-editor[{extra}]'")
+        _refuse(
+            f"{what} needs {error.name}; install it with: pip install 'xl-editor[{extra}]' (in its tree: '.[{extra}]')"
+        )
 
 
 def _load(model: str | None, *, of_styles: bool = False) -> Editor:

@@ -39,7 +39,7 @@ SHOWN_CHARACTERS = 30  # of the text on either side of a slot
 TEXTS_AT_ONCE = 256  # that advance together in a transfer
 PRESETS = ("default", "paper")
 
-Unit = Literal["word", "span", "sentence"]
+Unit = Literal["token", "word", "span", "sentence"]
 Backend = Literal["torch", "int8"]
 
 
@@ -275,7 +275,7 @@ class Editor:
         by: operations.Measure | None = None,
         progress: bool = False,
     ) -> operations.Plan[list[Deletion]]:
-        """The words, spans of words or sentences that fit least.
+        """The tokens (of the model), words, spans of words or sentences that fit least.
 
         By default sentences are sorted `by` "information", what they and the rest tell about each other, and words and
         spans by the paper's "ratio" of perplexities; "rank" is the paper's other way, by the perplexity of the text
@@ -599,6 +599,8 @@ def _shown(what: str, progress: bool) -> operations.Track:
 def _spans(encoded: EncodedText, unit: Unit) -> list[tuple[int, int]]:
     """Tokens of all units of a text."""
     words = encoded.words
+    if unit == "token":
+        return [(i, i + 1) for i in range(len(encoded.ids))]
     if unit == "word":
         return [(word.first, word.last) for word in words]
     if unit == "span":
@@ -606,7 +608,7 @@ def _spans(encoded: EncodedText, unit: Unit) -> list[tuple[int, int]]:
         return [(words[i].first, words[i + n - 1].last) for n in sizes for i in range(len(words) - n + 1)]
     if unit == "sentence":
         return sentence_spans(encoded)
-    raise EditorError(f"unit must be word, span or sentence, got {unit!r}.")
+    raise EditorError(f"unit must be one of {', '.join(get_args(Unit))}, got {unit!r}.")
 
 
 def _decoding(n: int, beam: int | None, max_length: int, sample: bool, top_k: int, top_p: float, seed: int) -> Decoding:

@@ -422,7 +422,7 @@ def test_the_command_reads_a_pipe_and_writes_one(toy_directory, editor):
             "out.txt",
             {"operation": "delete", **PLAIN, "unit": "letter"},
             {},
-            "unit must be word, span or sentence",
+            "unit must be one of token, word, span, sentence",
         ),
         ("in.txt", "out.txt", {"operation": "delete", **PLAIN, "keep": ("food",)}, {}, "keep must be left out: delete"),
         (

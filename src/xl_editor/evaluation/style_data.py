@@ -1,6 +1,6 @@
 """The style-transfer data sets as they lie in a directory, and the outputs of systems on their test split.
 
-    DIR/train.STYLE.gz            or train.STYLE, or train.partial.STYLE.gz where only a part can be had
+    DIR/train.STYLE.gz            or train.STYLE, or train.partial.STYLE.gz, a part of it
     DIR/dev.STYLE, DIR/test.STYLE
     DIR/references/reference.li.DIRECTION
     DIR/outputs/SYSTEM.DIRECTION
@@ -21,8 +21,8 @@ from .words import frequent_words
 
 STYLES = ("neg", "pos")
 DIRECTIONS = ("neg2pos", "pos2neg")
-# Training words seen less often are unknown words, in outputs and references alike. The part of Amazon's
-# training split that can be had is a seventh of it: five times in the whole is about once in the part.
+# Training words seen less often are unknown words, in outputs and references alike. A part of Amazon's training
+# split, of which we had a seventh, has a word about once that the whole has five times.
 MIN_COUNT, MIN_COUNT_IN_A_PART = 5, 1
 
 Lines = tuple[str, ...]

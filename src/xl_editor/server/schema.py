@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
 
-from xl_editor.editor import Call
+from xl_editor.editor import Call, Unit
 from xl_editor.edits import Deletion, Edit, Filling, Score, Slot, Trace
 from xl_editor.text import split_blanks
 
@@ -119,7 +119,7 @@ class DeleteRequest(Request):
     operation = "delete"
 
     text: Texts
-    unit: Literal["word", "span", "sentence"] = "sentence"
+    unit: Unit = "sentence"
     top: Annotated[int, Field(ge=1, le=MAX_TOP)] = 1
     style: Style | None = None
     by: Literal["information", "ratio", "rank"] | None = None
