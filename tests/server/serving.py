@@ -36,8 +36,12 @@ def free_port():
 
 @contextmanager
 def running(model, port):
-    """`xl-editor serve`, once it answers: its address and its process, which may be ended in any way."""
-    command = [sys.executable, "-m", "xl_editor.cli", "serve", "--model", str(model), "--port", str(port)]
+    """`xl-editor serve`, once it answers: its address and its process, which may be ended in any way.
+
+    Without a model, as it comes: with all that are bundled.
+    """
+    command = [sys.executable, "-m", "xl_editor.cli", "serve", "--port", str(port)]
+    command += [] if model is None else ["--model", str(model)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     address = f"http://127.0.0.1:{port}"
     try:

@@ -391,6 +391,25 @@ def test_a_dead_server_is_told_and_work_goes_on_when_it_is_back(visit):
     forgive(visit, "ERR_CONNECTION_REFUSED")
 
 
+@pytest.mark.skipif("news" not in bundled_models(), reason="the model news is not bundled")
+def test_as_it_comes_one_model_suggests_and_the_other_restyles(visit):
+    with running(None, free_port()) as (address, _):
+        page = visit(address)
+        asked = []
+        page.on("request", lambda request: asked.append(request.post_data_json) if request.method == "POST" else None)
+        expect(page.locator("#model")).to_have_value("news")
+        write(page, RUDE)
+        wait_for_heat(page)
+        revise(page)
+        assert {body["model"] for body in asked} == {"news", "yelp"}
+        assert text_of(page) != RUDE
+        page.get_by_role("tab", name="Suggestions").click()
+        page.locator("#model").select_option("yelp")
+        write(page, LACKING)
+        wait_for_heat(page)
+        assert asked[-1]["model"] == "yelp"
+
+
 def test_whoever_writes_during_a_run_takes_the_pen(page):
     write(page, RUDE)
     page.get_by_role("tab", name="Style").click()
