@@ -22,7 +22,7 @@ from rich.progress import track
 from xl_editor import operations
 from xl_editor.context import ContextFormat
 from xl_editor.edits import Deletion, Edit, Filling, Score, Slot, Trace
-from xl_editor.engine import Context, Decoding, Engine, Ids, Insertion, Memory
+from xl_editor.engine import MAX_LENGTH, Context, Decoding, Engine, Ids, Insertion, Memory
 from xl_editor.int8 import Int8Linear, quantise
 from xl_editor.model import CONFIG_FILE, ModelError, XLEditorModel, find_directory
 from xl_editor.search import SearchRules, SpecialTokens, search_rounds
@@ -201,7 +201,7 @@ class Editor:
         *,
         style: str | None = None,
         beam: int | None = None,
-        max_length: int = 24,
+        max_length: int = MAX_LENGTH,
         sample: bool = False,
         top_k: int = 0,
         top_p: float = 1.0,
@@ -244,7 +244,7 @@ class Editor:
         *,
         style: str | None = None,
         beam: int | None = None,
-        max_length: int = 24,
+        max_length: int = MAX_LENGTH,
         sample: bool = False,
         top_k: int = 0,
         top_p: float = 1.0,

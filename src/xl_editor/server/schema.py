@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_v
 
 from xl_editor.editor import Call, Unit
 from xl_editor.edits import Deletion, Edit, Filling, Score, Slot, Trace
+from xl_editor.engine import MAX_LENGTH
+from xl_editor.operations import Measure
 from xl_editor.text import split_blanks
 
 MAX_CHARACTERS = 3000  # so many take `locate` and `delete` seconds, and ten times as many ten times as long
@@ -87,7 +89,7 @@ class _Searched(Request):
     n: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = 5
     style: Style | None = None
     beam: Annotated[int | None, Field(ge=1, le=MAX_WIDTH)] = None
-    max_length: Annotated[int, Field(ge=1, le=24)] = 24
+    max_length: Annotated[int, Field(ge=1, le=MAX_LENGTH)] = MAX_LENGTH
     sample: bool = False
     top_k: Annotated[int, Field(ge=0, le=100_000)] = 0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
@@ -122,7 +124,7 @@ class DeleteRequest(Request):
     unit: Unit = "sentence"
     top: Annotated[int, Field(ge=1, le=MAX_TOP)] = 1
     style: Style | None = None
-    by: Literal["information", "ratio", "rank"] | None = None
+    by: Measure | None = None
 
 
 class ClassifyRequest(Request):
