@@ -7,7 +7,7 @@ import hmac
 import json
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import ExitStack, aclosing, asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -87,16 +87,34 @@ def create_app(
         if api_key and not hmac.compare_digest(given.encode(), api_key.encode()):
             raise ApiError(401, "The header Authorization must be Bearer and the server's key.")
 
-    def editor_of(asked: schema.Request) -> Editor:
-        name = asked.model or _default_model(editors, asked)
-        if name not in editors:
-            raise ApiError(404, f"model must be one of {', '.join(editors)}.", field="model", kind="model_not_found")
-        return editors[name]
+    desk = Desk(editors, worker, metrics)
+    app.include_router(_editing(desk, Depends(check_key)))
+    _add_upkeep(app, desk, Depends(check_key))
+    _add_page(app)
+    return app
 
-    async def answer(asked: schema.Request, request: Request) -> Response:
-        with metrics.counting(asked.operation) as outcome:
+
+@dataclass(frozen=True)
+class Desk:
+    """Takes requests to the worker, and brings back its answers."""
+
+    editors: Mapping[str, Editor]
+    worker: Worker
+    metrics: Metrics
+
+    def _editor_of(self, asked: schema.Request) -> Editor:
+        name = asked.model or _default_model(self.editors, asked)
+        if name not in self.editors:
+            raise ApiError(
+                404, f"model must be one of {', '.join(self.editors)}.", field="model", kind="model_not_found"
+            )
+        return self.editors[name]
+
+    async def answer(self, asked: schema.Request, request: Request) -> Response:
+        """All answers, when they are there."""
+        with self.metrics.counting(asked.operation) as outcome:
             calls = asked.calls()
-            results = await _unless_gone(request, _translated(worker.ask(editor_of(asked), calls), asked))
+            results = await _unless_gone(request, _translated(self.worker.ask(self._editor_of(asked), calls), asked))
             if results is None:
                 return Response(status_code=outcome.status)
             # Thousands of answers take long to write down: not in the event loop.
@@ -104,10 +122,11 @@ def create_app(
             outcome.status = 200
             return response
 
-    async def stream(asked: schema.TransferRequest, request: Request) -> Response:
+    async def stream(self, asked: schema.TransferRequest, request: Request) -> Response:
+        """Every edit of a transfer when it is made, as an event."""
         with ExitStack() as until_begun:
-            outcome = until_begun.enter_context(metrics.counting("transfer"))
-            news = worker.watch(editor_of(asked), asked.calls())
+            outcome = until_begun.enter_context(self.metrics.counting("transfer"))
+            news = self.worker.watch(self._editor_of(asked), asked.calls())
             # Until the first news the answer may still be a refusal, with its status.
             first = await _unless_gone(request, _translated(anext(news), asked))
             if first is None:
@@ -136,50 +155,54 @@ def create_app(
 
         return StreamingResponse(events(), media_type="text/event-stream")
 
-    v1 = APIRouter(prefix="/v1", dependencies=[Depends(check_key)])
+
+def _editing(desk: Desk, check_key: Any) -> APIRouter:
+    v1 = APIRouter(prefix="/v1", dependencies=[check_key])
 
     @v1.get("/models", responses=_documented(schema.Models))
     async def models() -> schema.Models:
         """The models that can be asked, and the limits of a request."""
-        return schema.Models(models=[_described(name, editor) for name, editor in editors.items()], limits=LIMITS)
+        return schema.Models(models=[_described(name, editor) for name, editor in desk.editors.items()], limits=LIMITS)
 
     @v1.post("/locate", responses=_documented(schema.Located))
     async def locate(asked: schema.LocateRequest, request: Request) -> Response:
         """Where is something missing? The places most in need of text come first."""
-        return await answer(asked, request)
+        return await desk.answer(asked, request)
 
     @v1.post("/infill", responses=_documented(schema.Infilled))
     async def infill(asked: schema.InfillRequest, request: Request) -> Response:
         """Fill the blanks, written [_], of a text."""
-        return await answer(asked, request)
+        return await desk.answer(asked, request)
 
     @v1.post("/score", responses=_documented(Score))
     async def score(asked: schema.ScoreRequest, request: Request) -> Response:
         """How probable is it to insert exactly this between left and right?"""
-        return await answer(asked, request)
+        return await desk.answer(asked, request)
 
     @v1.post("/replace", responses=_documented(schema.Replaced))
     async def replace(asked: schema.ReplaceRequest, request: Request) -> Response:
         """What could stand in place of a span, with the odds against what stands there?"""
-        return await answer(asked, request)
+        return await desk.answer(asked, request)
 
     @v1.post("/delete", responses=_documented(schema.Deleted))
     async def delete(asked: schema.DeleteRequest, request: Request) -> Response:
         """What does not belong? The parts that fit least come first."""
-        return await answer(asked, request)
+        return await desk.answer(asked, request)
 
     @v1.post("/classify", responses=_documented(schema.Classified))
     async def classify(asked: schema.ClassifyRequest, request: Request) -> Response:
         """How probable is each style of the model?"""
-        return await answer(asked, request)
+        return await desk.answer(asked, request)
 
     @v1.post("/transfer", responses=_documented(Trace))
     async def transfer(asked: schema.TransferRequest, request: Request) -> Response:
         """Revise a text into another style, edit by edit. A stream has events edit, then trace; or error."""
-        return await (stream if asked.stream else answer)(asked, request)
+        return await (desk.stream if asked.stream else desk.answer)(asked, request)
 
-    app.include_router(v1)
+    return v1
 
+
+def _add_upkeep(app: FastAPI, desk: Desk, check_key: Any) -> None:
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:
         """Whether the process answers."""
@@ -188,15 +211,17 @@ def create_app(
     @app.get("/readyz", responses={503: {"model": schema.Error}})
     async def readyz() -> dict[str, str]:
         """Whether requests are accepted."""
-        if not worker.is_ready:
+        if not desk.worker.is_ready:
             raise ApiError(503, "The server is shutting down.")
         return {"status": "ready"}
 
-    @app.get("/metrics", dependencies=[Depends(check_key)], response_class=PlainTextResponse)
+    @app.get("/metrics", dependencies=[check_key], response_class=PlainTextResponse)
     async def show_metrics() -> Response:
         """Figures for Prometheus."""
-        return PlainTextResponse(metrics.render())
+        return PlainTextResponse(desk.metrics.render())
 
+
+def _add_page(app: FastAPI) -> None:
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
         return FileResponse(PAGE / "index.html")
@@ -206,7 +231,6 @@ def create_app(
         return FileResponse(PAGE / "docs.html")
 
     app.mount("/page", StaticFiles(directory=PAGE))
-    return app
 
 
 def _default_model(editors: Mapping[str, Editor], asked: schema.Request) -> str:
