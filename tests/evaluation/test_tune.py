@@ -26,11 +26,13 @@ def test_nine_of_ten_real_sentences_are_as_sure(editor):
     assert usual_logit(editor, DEV) == pytest.approx(np.quantile(logits, 0.1), abs=0.05)
 
 
-def test_a_higher_threshold_keeps_more(editor):
+def test_a_higher_threshold_keeps_more(editor, monkeypatch):
+    monkeypatch.setattr(tune, "THRESHOLDS", (-100.0, 100.0))  # with random weights nothing stands out
     trials = {(trial.max_span, trial.threshold): trial for trial in try_paper_rules(editor, DEV)}
-    assert len(trials) == 15
-    assert all(0 <= trial.acc <= 100 and 0 <= trial.kept <= 100.0001 for trial in trials.values())
-    assert trials[1, 4.0].kept >= trials[1, 1.5].kept
+    assert len(trials) == 2 * len(tune.MAX_SPANS)
+    assert all(0 <= trial.acc <= 100 for trial in trials.values())
+    assert trials[1, 100.0].kept > 90  # what is forced in, at most, is new
+    assert trials[1, -100.0].kept < 50
 
 
 def test_a_trial_is_worth_its_style_and_what_it_keeps():

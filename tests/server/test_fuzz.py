@@ -80,6 +80,8 @@ HOSTILE = [
     "<unk> <sep> <cls> <end> <style:positive> _num_",
     "1" * 600,
     "." * 600,
+    "👩‍👩‍👧‍👦 " * 40,
+    "﷽" * 50,
     " \t\n" * 200,
 ]
 REQUESTS = {

@@ -131,7 +131,10 @@ def test_other_vocabularies_train_too(tmp_path, kind):
     vocabulary = {"kind": kind, "size": 320 if kind == "bpe" else 60}
     recipe = toy.write_recipe(tmp_path, vocabulary=vocabulary, sampling={"unit": "word"}, optim={"steps": 3})
     output = toy.train(recipe, tmp_path / "model")
-    assert Editor.from_pretrained(output).score("a1", "b1", "x2 y2").logprob < 0
+    assert json.loads((output / "tokenizer.json").read_text())["model"]["type"].lower() == kind
+    codec = Editor.from_pretrained(output).codec
+    assert codec.decode(codec.encode("a1 b1 x2").ids) == "a1 b1 x2"
+    assert codec.unknown_id not in codec.encode("a1 b1 x2").ids
 
 
 def test_minutes_fix_the_number_of_steps(tmp_path):
