@@ -281,7 +281,7 @@ def _files(source: str, target: str, field: str | None) -> list[InputFile]:
         return [InputFile("standard input", source, target, kind, _target_kind(target, kind))]
     if not storage.exists(source):
         raise JobError(f"There is no {source}.")
-    if f"{storage.canonical(target)}/".startswith(f"{storage.canonical(source)}/"):
+    if target != STANDARD_STREAM and f"{storage.canonical(target)}/".startswith(f"{storage.canonical(source)}/"):
         raise JobError(f"The output, {target}, must be elsewhere than the input, {source}.")
     if not storage.is_directory(source):
         kind = FileKind.of(source)
