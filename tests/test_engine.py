@@ -38,9 +38,10 @@ def oracle(engine: Engine, context: Context) -> list[tuple[tuple[int, ...], floa
 
 words = st.lists(st.sampled_from(list(WORDS)), max_size=5).map(tuple)
 contexts = st.builds(
-    Context,
-    st.lists(words, min_size=2, max_size=4).map(tuple),
+    lambda parts, style, slot: Context(tuple(parts), style, slot % (len(parts) - 1)),
+    st.lists(words, min_size=2, max_size=4),
     st.sampled_from([None, "negative", "positive"]),
+    st.integers(0, 3),
 )
 
 
@@ -223,8 +224,8 @@ def test_impossible_searches_are_refused(settings_, message):
 
 
 def test_bad_questions_are_refused(engine):
-    with pytest.raises(ValueError, match="parts on both sides"):
-        Context(((6,),))
+    with pytest.raises(ValueError, match="slot must lie within"):
+        Context(((6,), (7,)), slot=1)
     with pytest.raises(ValueError, match="style must be one of negative, positive, got 'ironic'"):
         engine.score([Insertion(Context(((6,), ()), "ironic"), ())])
     with pytest.raises(ModelError, match="no END token"):

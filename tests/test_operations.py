@@ -101,7 +101,7 @@ def test_several_blanks_are_a_chain_with_open_slots(engine, parts):
     short = [y for n in range(3) for y in itertools.product(WORDS, repeat=n)]
     chains = {}
     for y1 in short:
-        first = engine.score([Insertion(Context(tuple(parts)), y1)])[0].logprob
+        first = engine.score([Insertion(Context(tuple(parts), slot=0), y1)])[0].logprob
         for y2 in short:
             left = parts[0] + y1 + parts[1]
             chains[y1, y2] = first + logprob(engine, left, y2, parts[2])

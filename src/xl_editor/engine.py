@@ -37,14 +37,15 @@ MAX_LENGTH = 24  # of a decoded insertion, unless said otherwise
 
 @dataclass(frozen=True)
 class Context:
-    """A text with one or more slots. The question is about the first; the others stay open, one token wide."""
+    """A text with one or more slots. The question is about one of them; the others stay open, one token wide."""
 
     parts: tuple[Ids, ...]  # the text between the slots: left, …, right
     style: str | None = None
+    slot: int = 0
 
     def __post_init__(self) -> None:
-        if len(self.parts) < 2:
-            raise ValueError(f"A context has parts on both sides of its slot, got {len(self.parts)}.")
+        if not 0 <= self.slot < len(self.parts) - 1:
+            raise ValueError(f"slot must lie within 0..{len(self.parts) - 2}, got {self.slot}.")
 
     @classmethod
     def around(cls, ids: Sequence[int], start: int, end: int, style: str | None = None) -> Context:
@@ -155,20 +156,25 @@ class Engine:
         """Context and insertion in one pass: the text as it would be, with its slots."""
         texts, starts, ends = [], [], []
         for insertion in insertions:
-            left, *others = insertion.context.parts
-            text = [*left, *insertion.inserted]
-            starts.append([len(left)])
-            ends.append([len(text)])
-            for part in others[:-1]:  # each of which another slot follows
+            context = insertion.context
+            text: list[int] = []
+            slots: list[tuple[int, int]] = []
+            for index, part in enumerate(context.parts[:-1]):
                 text += part
-                starts[-1].append(len(text))
-                ends[-1].append(len(text))
-            texts.append([*text, *others[-1], *self.format.right_end(insertion.context.style)])
+                inserted = insertion.inserted if index == context.slot else ()
+                slots.append((len(text), len(text) + len(inserted)))
+                text += inserted
+            texts.append([*text, *context.parts[-1], *self.format.right_end(context.style)])
+            starts.append([start for start, _ in slots])
+            ends.append([end for _, end in slots])
         ids, sizes = self._padded(texts)
         counts = torch.tensor([len(slots) for slots in starts])
         content, queries, _ = batched_insertion_places(sizes, _ragged(starts), _ragged(ends), counts)
-        # The rows of the first slot come first; those of slots that stay open are not asked for.
-        queries = self._on_device(queries[:, : max(len(insertion.inserted) for insertion in insertions) + 1])
+        # Rows of the slots that stay open are not asked for: keep each text's own slot's, moved to the front.
+        asked = queries.slot == torch.tensor([insertion.context.slot for insertion in insertions])[:, None]
+        order = torch.argsort(~asked, dim=1, stable=True)[:, : int(asked.sum(1).max())]
+        row = torch.arange(len(order))[:, None]
+        queries = self._on_device(queries[(row, order)])
         content = self._on_device(content)
         relation = self.format.with_segments(relate(content, queries), ids)
         states, _ = self.model.advance(ids, relation, n_read=len(queries))
@@ -285,7 +291,8 @@ class Engine:
         counts = torch.tensor([len(of_context) for of_context in gaps])
         at = _ragged(gaps)
         places, queries, _ = batched_insertion_places(sizes, at, at, counts)
-        position = queries.position[:, 0].to(self.device)  # of the first slot
+        asked = torch.tensor([c.slot for c in contexts])  # every slot is empty, so its only row is its number
+        position = queries.position[torch.arange(len(contexts)), asked].to(self.device)
         keys = self._on_device(places)
         relation = self.format.with_segments(relate(keys, keys[:, :0]), ids)
         _, cache = self.model.advance(ids, relation, n_read=0)
