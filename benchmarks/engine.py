@@ -473,13 +473,15 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     lines = arguments.sentences.read_text(encoding="utf-8").splitlines() if arguments.sentences else EXAMPLES
     sentences = [line.strip() for line in lines if line.strip()]
-    editor, other = (Editor.from_pretrained(arguments.model, backend=backend) for backend in ("torch", "int8"))
+    editor = Editor.from_pretrained(arguments.model)
     directory = find_model(arguments.model)
     texts = [editor.codec.encode(sentence).ids for sentence in sentences[: arguments.n]]
 
     print(f"{machine()}, {arguments.threads} thread(s) unless said otherwise, {arguments.rounds} rounds\n")
     row("what", "way", "median (fastest–slowest)", "ours is, or remark")
     row("---", "---", "---", "---")
+    if "scoring" in wanted or "int8" in wanted:
+        other = Editor.from_pretrained(arguments.model, backend="int8")
     if "scoring" in wanted:
         scoring(editor, other, texts, directory, arguments.rounds)
     if "int8" in wanted:

@@ -8,7 +8,7 @@ import pytest
 
 from xl_editor.editor import Editor
 from xl_editor.evaluation import tune
-from xl_editor.evaluation.tune import Trial, try_paper_rules, usual_logit, write_presets
+from xl_editor.evaluation.tune import LEAST_MARGIN, Trial, try_paper_rules, usual_logit, write_presets
 from xl_editor.transfer import PaperRules, Revision
 
 DEV = {
@@ -31,9 +31,18 @@ def test_a_higher_threshold_keeps_more(editor, monkeypatch):
     monkeypatch.setattr(editor, "rules", lambda preset: PaperRules(max_steps=1, max_length=2))
     trials = {(trial.max_span, trial.threshold): trial for trial in try_paper_rules(editor, DEV)}
     assert len(trials) == 2 * len(tune.MAX_SPANS)
-    assert all(0 <= trial.acc <= 100 for trial in trials.values())
+    assert all(0 <= trial.acc <= 100 and 0 <= trial.kept <= 100.0001 for trial in trials.values())
     assert trials[1, 100.0].kept > 90  # what is forced in, at most, is new
     assert trials[1, -100.0].kept < 50
+
+
+def test_the_margin_is_never_below_the_least(editor, tmp_path, monkeypatch):
+    editor.save_pretrained(tmp_path)
+    monkeypatch.setattr(tune, "try_paper_rules", lambda *_: iter([Trial(1, 2.0, 90.0, 50.0)]))
+    told, *_ = tune.tune(tmp_path, editor, DEV, n_sentences=1)
+    assert usual_logit(editor, DEV) < LEAST_MARGIN  # the toy knows nothing
+    assert f"≥ {usual_logit(editor, DEV)}; margin {LEAST_MARGIN}" in told
+    assert Editor.from_pretrained(tmp_path).rules("default").margin == LEAST_MARGIN
 
 
 def test_a_trial_is_worth_its_style_and_what_it_keeps():

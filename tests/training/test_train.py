@@ -132,7 +132,9 @@ def test_other_vocabularies_train_too(tmp_path, kind):
     recipe = toy.write_recipe(tmp_path, vocabulary=vocabulary, sampling={"unit": "word"}, optim={"steps": 3})
     output = toy.train(recipe, tmp_path / "model")
     assert json.loads((output / "tokenizer.json").read_text())["model"]["type"].lower() == kind
-    codec = Editor.from_pretrained(output).codec
+    editor = Editor.from_pretrained(output)
+    assert editor.score("a1", "b1", "x2 y2").logprob < 0
+    codec = editor.codec
     assert codec.decode(codec.encode("a1 b1 x2").ids) == "a1 b1 x2"
     assert codec.unknown_id not in codec.encode("a1 b1 x2").ids
 

@@ -91,10 +91,10 @@ class Task:
             is_used = self.operation in USED_BY.get(setting.name, OPERATIONS)
             if not is_used and getattr(self, setting.name) != setting.default:
                 raise EditorError(f"{setting.name} must be left out: {self.operation} does not use it.")
-        if self.operation == "transfer":
-            self._transfer(editor, [])
-        else:
-            self._answer_one(editor, f"a {BLANK} a" if self.operation == "infill" else "a")
+        texts = {"transfer": [], "infill": [f"a {BLANK} a"]}.get(self.operation, ["a"])
+        for answer in self._answer_all(editor, texts):
+            if answer.error is not None:
+                raise EditorError(answer.error)
 
     def answer(self, editor: Editor, texts: Sequence[str]) -> list[Answer]:
         """An answer for each text; they are computed together, so that its last bits depend on the others.
@@ -109,26 +109,21 @@ class Task:
         if self.operation == "transfer":
             failed = {i: error for i, text in enumerate(texts) if (error := _error_of(editor.check, text))}
         fine = [text for i, text in enumerate(texts) if i not in failed]
-        together = self._transfer if self.operation == "transfer" else self._answer_together
         try:
-            answers = iter(together(editor, fine))
+            answers = iter(self._answer_all(editor, fine))
         except Exception:  # one of them breaks the others: let it fail alone
             answers = iter([self._answer_or_error(editor, text) for text in fine])
         return [Answer(error=failed[i]) if i in failed else next(answers) for i in range(len(texts))]
 
     def _answer_or_error(self, editor: Editor, text: str) -> Answer:
         try:
-            return self._answer_one(editor, text)
+            return self._answer_all(editor, [text])[0]
         except Exception as error:
             return Answer(error=_sentence(error))
 
-    def _answer_one(self, editor: Editor, text: str) -> Answer:
+    def _answer_all(self, editor: Editor, texts: Sequence[str]) -> list[Answer]:
         if self.operation == "transfer":
-            return self._transfer(editor, [text])[0]
-        call = self._call(text)
-        return self._answer_of(text, getattr(editor, call.method)(**call.arguments))
-
-    def _answer_together(self, editor: Editor, texts: Sequence[str]) -> list[Answer]:
+            return self._transfer(editor, texts)
         results = editor.answer_all([self._call(text) for text in texts])
         return [
             Answer(error=_sentence(found)) if isinstance(found, Exception) else self._answer_of(text, found)

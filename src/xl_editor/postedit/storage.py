@@ -120,14 +120,15 @@ def writing(url: str) -> Iterator[IO[bytes]]:
     files, path = locate(url)
     if not isinstance(files, LocalFileSystem):
         # An object appears when its stream is closed, whatever has happened: so it gets another name at first.
-        directory, _, name = path.rpartition("/")
-        partial_path = f"{directory}/{PARTIAL}-{name}"
+        directory, slash, name = path.rpartition("/")
+        partial_path = f"{directory}{slash}{PARTIAL}-{name}"
         try:
             with files.open(partial_path, "wb") as stream:
                 yield stream
             files.mv(partial_path, path)
         except BaseException:
-            files.rm(partial_path)
+            with contextlib.suppress(FileNotFoundError):  # if it could not even be begun
+                files.rm(partial_path)
             raise
         return
     whole = Path(path)
