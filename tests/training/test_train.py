@@ -148,6 +148,34 @@ def test_minutes_fix_the_number_of_steps(tmp_path):
     assert "steps" not in facts["recipe"]["optim"]
 
 
+# oneDNN then keeps from AMX, which some virtual machines have without saying how to set it up; any machine obeys.
+WITHOUT_AMX = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
+
+
+def test_products_of_bfloat16_numbers_teach_as_much(tmp_path):
+    losses = {}
+    for precision in ("float32", "bfloat16"):
+        recipe = toy.write_recipe(tmp_path, sampling=HAS_GAPS, optim={"steps": 100, "precision": precision})
+        output = toy.train(recipe, tmp_path / precision, before=toy.log_often, environment=WITHOUT_AMX)
+        losses[precision] = toy.log_of(output, "loss")
+    assert losses["float32"][-1] < 0.7 * losses["float32"][0]
+    assert losses["bfloat16"] == pytest.approx(losses["float32"], rel=0.03)
+
+
+def fail_at_bfloat16() -> None:
+    import xl_editor.training.run as run
+
+    run.BFLOAT16_PRODUCT = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
+
+
+def test_a_machine_that_dies_of_bfloat16_is_told_so(tmp_path):
+    recipe = toy.write_recipe(tmp_path, optim={"precision": "bfloat16"})
+    run = toy.start(recipe, tmp_path / "model", before=fail_at_bfloat16)
+    assert run.wait() == 2, run.said
+    assert run.said == "xl-editor: This machine fails at products of bfloat16 numbers; leave out optim.precision.\n"
+    assert not (tmp_path / "model").exists()
+
+
 # --- the baselines ---------------------------------------------------------------------------------------------
 
 

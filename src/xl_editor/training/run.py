@@ -12,6 +12,8 @@ import ctypes
 import dataclasses
 import json
 import os
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +51,7 @@ RECIPE_FILE = "recipe.yaml"
 DEVELOPMENT_SEQUENCES = 4000  # looked at during training; enough for two digits of loss
 LOG_EVERY_STEPS = 50
 TIMED_STEPS = 12  # of the calibration for `minutes`
+BFLOAT16_PRODUCT = "import torch; torch.set_float32_matmul_precision('medium'); a = torch.ones(64, 64); a @ a"
 LONGEST_POSITION = 2048  # of the Transformer's sinusoids: not learnt, so longer texts than the training's can be read
 
 
@@ -71,8 +74,10 @@ def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Consol
     if processes.is_main_process:
         check_output(output, resume=resume)
         check_shares(recipe, processes.num_processes)
+        if recipe.optim.precision == "bfloat16":
+            check_bfloat16()
 
-    prepare_process(recipe.optim.threads)
+    prepare_process(recipe.optim.threads, recipe.optim.precision)
     # Of many processes one makes the caches and settles the facts; the others wait, and find them.
     with processes.main_process_first():
         set_seed(recipe.optim.seed)
@@ -141,9 +146,16 @@ def check_shares(recipe: Recipe, n_processes: int) -> None:
         )
 
 
-def prepare_process(threads: int | None) -> None:
+def check_bfloat16() -> None:
+    """Let a child try: some virtual machines have AMX, hide how to set it up, and die of their first product."""
+    if subprocess.run([sys.executable, "-c", BFLOAT16_PRODUCT], capture_output=True).returncode:
+        raise RunError("This machine fails at products of bfloat16 numbers; leave out optim.precision.")
+
+
+def prepare_process(threads: int | None, precision: str = "float32") -> None:
     n_processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     torch.set_num_threads(threads or max(1, (os.cpu_count() or 1) // n_processes_here))
+    torch.set_float32_matmul_precision("medium" if precision == "bfloat16" else "highest")
     # glibc gives large blocks back at once and then faults in every page anew (see docs/benchmarks.md).
     try:
         libc = ctypes.CDLL("libc.so.6")
