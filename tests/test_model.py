@@ -14,7 +14,7 @@ from transformers import AutoModel, XLNetConfig, XLNetForSequenceClassification,
 import xl_editor.hf as hf
 from conftest import tiny_model
 from xl_editor.geometry import Relation, concatenate, inserted_places, insertion_places, plain_places, relate, stack
-from xl_editor.model import ModelError, RelativeAttention, XLEditorConfig, XLEditorModel
+from xl_editor.model import ACTIVATIONS, Dropout, ModelError, RelativeAttention, XLEditorConfig, XLEditorModel
 
 VOCAB = 31
 
@@ -86,9 +86,11 @@ def our_relation(segments, padding, hidden, targets) -> Relation:
     return Relation(with_queries(distance, distance), with_queries(content_sees, sees), with_queries(other, other))
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_logits_and_gradients_equal_hugging_faces(seed, tmp_path):
-    theirs = reference(seed)
+@pytest.mark.parametrize(
+    ("seed", "activation"), [*((seed, "gelu") for seed in range(5)), (0, "relu"), (0, "gelu_new")]
+)
+def test_logits_and_gradients_equal_hugging_faces(seed, activation, tmp_path):
+    theirs = reference(seed, ff_activation=activation)
     theirs.save_pretrained(tmp_path)
     ours = XLEditorModel.from_pretrained(tmp_path)
     ids, segments, padding, hidden, targets = random_permutation_problem(seed)
@@ -110,6 +112,18 @@ def test_logits_and_gradients_equal_hugging_faces(seed, tmp_path):
     for name, parameter in ours.named_parameters():
         scale = max(1.0, float(grads[name].grad.abs().max()))
         torch.testing.assert_close(parameter.grad / scale, grads[name].grad / scale, atol=1e-4, rtol=0, msg=name)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_dropout_in_the_place_of_what_it_falls_on_has_the_same_gradient(activation):
+    dropout, gradients = Dropout(0.5).train(), []
+    for drop in (dropout, dropout.overwrite):
+        torch.manual_seed(0)
+        x = torch.linspace(-2, 2, 60, requires_grad=True)
+        drop(ACTIVATIONS[activation](x)).pow(2).sum().backward()
+        gradients.append(x.grad)
+    assert gradients[0].count_nonzero() not in (0, 60)
+    torch.testing.assert_close(*gradients)
 
 
 def test_classification_head_equals_hugging_faces(tmp_path):

@@ -71,11 +71,6 @@ class Relation:
             if tensor.dtype != torch.bool:
                 raise ValueError(f"Relation.{name} must be boolean, got {tensor.dtype}.")
 
-    def rows(self, rows: slice) -> Relation:
-        """The same relation for some of the rows only."""
-        other = None if self.other_segment is None else self.other_segment[..., rows, :]
-        return Relation(self.distance[..., rows, :], self.visible[..., rows, :], other)
-
 
 def insertion_places(n_tokens: int, intervals: Sequence[tuple[int, int]]) -> tuple[Places, Places]:
     """Take `intervals` of a text out of its context, to be predicted as insertions.

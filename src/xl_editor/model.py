@@ -38,7 +38,7 @@ DISTANCES_AT_ONCE = 64
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,  # the erf form, as Hugging Face's; XLNet's original code used tanh ("gelu_new")
     "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
-    "relu": F.relu,
+    "relu": lambda x: x.clamp(min=0),  # F.relu's gradient reads its output, which dropout overwrites
 }
 
 
@@ -132,6 +132,11 @@ class Dropout(nn.Module):
         mask = self._mask(x)
         return x if mask is None else x * mask
 
+    def overwrite(self, x: Tensor) -> Tensor:
+        """Return dropout(x), in the place of x, which nobody else reads."""
+        mask = self._mask(x)
+        return x if mask is None else x.mul_(mask)
+
     def add(self, base: Tensor, x: Tensor) -> Tensor:
         """Return base + dropout(x), in one pass; x, which nobody else reads, may be overwritten."""
         mask = self._mask(x)
@@ -174,6 +179,19 @@ class RememberedPositions:
     of_layers: list[Positions]
 
 
+@dataclass(frozen=True)
+class Pairs:
+    """The relation of rows to keys, as attention reads it."""
+
+    distance: Tensor  # as indices into the positions, (B, R, K)
+    unseen: Tensor  # 0; −inf where the row may not attend to the key, (B, 1, R, K)
+    other_segment: Tensor | None  # (B, R, K)
+
+    def rows_from(self, first: int) -> Pairs:
+        other = None if self.other_segment is None else self.other_segment[:, first:]
+        return Pairs(self.distance[:, first:], self.unseen[:, :, first:], other)
+
+
 class RelativeAttention(nn.Module):
     """score(i, j) = (q_i + r_w)·k_j + (q_i + r_r)·R_{distance(i, j)} + (q_i + r_s)·segment(i, j).
 
@@ -213,25 +231,20 @@ class RelativeAttention(nn.Module):
         keys: Tensor,
         values: Tensor,
         positions: Positions,
-        distance: Tensor,
-        relation: Relation,
+        pairs: Pairs,
     ) -> Tensor:
-        """*Shape:* rows (B, R, d_model), query (B, R, H, D), keys and values (B, H, K, D).
-
-        `distance` is that of the relation, as indices into the positions, (B, R, K).
-        """
+        """*Shape:* rows (B, R, d_model), query (B, R, H, D), keys and values (B, H, K, D)."""
         batch, n_rows, n_heads, _ = query.shape
         # One small product for the M distinct distances, shared by the batch; then each pair picks its own.
         by_distance = torch.baddbmm(positions.biases, query.flatten(0, 1).transpose(0, 1), positions.keys)
         by_distance = by_distance.view(n_heads, batch, n_rows, -1).transpose(0, 1)  # (B, H, R, M)
-        bias = by_distance.gather(-1, distance.unsqueeze(1).expand(-1, n_heads, -1, -1))  # (B, H, R, K)
-        if relation.other_segment is not None:
+        bias = by_distance.gather(-1, pairs.distance.unsqueeze(1).expand(-1, n_heads, -1, -1))  # (B, H, R, K)
+        if pairs.other_segment is not None:
             segments = self.seg_embed * self.scale
             constant = ((self.r_s_bias - self.r_w_bias) * segments).sum(-1).mT  # (H, 2)
             by_segment = torch.einsum("brhd,shd->bhrs", query, segments) + constant[:, None]
-            bias = bias + torch.where(relation.other_segment.unsqueeze(1), by_segment[..., 1:], by_segment[..., :1])
-        bias = bias.masked_fill_(~relation.visible.unsqueeze(1), -math.inf)
-        attended = self._attend(query.transpose(1, 2), keys, values, bias)  # (B, H, R, D)
+            bias = bias + torch.where(pairs.other_segment.unsqueeze(1), by_segment[..., 1:], by_segment[..., :1])
+        attended = self._attend(query.transpose(1, 2), keys, values, bias.add_(pairs.unseen))  # (B, H, R, D)
         output = self.output(attended.transpose(1, 2).flatten(2))
         return self.layer_norm(self.dropout.add(rows, output))
 
@@ -265,7 +278,7 @@ class FeedForward(nn.Module):
         self.activation = ACTIVATIONS[config.ff_activation]
 
     def forward(self, rows: Tensor) -> Tensor:
-        inner = self.dropout(self.activation(self.layer_1(rows)))
+        inner = self.dropout.overwrite(self.activation(self.layer_1(rows)))
         return self.layer_norm(self.dropout.add(rows, self.layer_2(inner)))
 
 
@@ -358,6 +371,8 @@ class XLEditorModel(nn.Module):
             which = F.pad(which, (0, n_rows - n_content), value=len(distinct))
             rows = start[which]
         positions, distance = self._positions(relation.distance)
+        unseen = torch.zeros_like(relation.visible, dtype=rows.dtype).masked_fill_(~relation.visible, -math.inf)
+        pairs = Pairs(distance, unseen.unsqueeze(1), relation.other_segment)
 
         keys, values = [], []
         for depth, layer in enumerate(self.transformer.layers()):
@@ -376,8 +391,8 @@ class XLEditorModel(nn.Module):
             keys.append(key)
             values.append(value)
             if first < n_rows:
-                seen = distance[:, first:], relation.rows(slice(first, n_rows))
-                rows = layer.ff(attention(rows[:, first:], query, key, value, positions[depth], *seen))
+                read = pairs.rows_from(first)
+                rows = layer.ff(attention(rows[:, first:], query, key, value, positions[depth], read))
         return self.dropout(rows[:, :n_read]), Cache(tuple(keys), tuple(values))
 
     def logits(self, states: Tensor) -> Tensor:
