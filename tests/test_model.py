@@ -86,9 +86,7 @@ def our_relation(segments, padding, hidden, targets) -> Relation:
     return Relation(with_queries(distance, distance), with_queries(content_sees, sees), with_queries(other, other))
 
 
-@pytest.mark.parametrize(
-    ("seed", "activation"), [*((seed, "gelu") for seed in range(5)), (0, "relu"), (0, "gelu_new")]
-)
+@pytest.mark.parametrize(("seed", "activation"), [*((seed, "gelu") for seed in range(5)), (0, "relu"), (0, "gelu_new")])
 def test_logits_and_gradients_equal_hugging_faces(seed, activation, tmp_path):
     theirs = reference(seed, ff_activation=activation)
     theirs.save_pretrained(tmp_path)
