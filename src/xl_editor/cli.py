@@ -18,7 +18,7 @@ from xl_editor import __version__
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from xl_editor.editor import Editor
+    from xl_editor.editor import Editor, TextError
 
 EXIT_SOME_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 SHOW_PROGRESS_FROM = 20  # texts
@@ -596,21 +596,27 @@ def _answer(
     alone: bool = False,
     read: Callable[[str], str] = str,
 ) -> None:
-    """Answer for each text; several texts go on after one that cannot be answered.
+    """Answer for each text; several texts go on after one that cannot be answered (an option that cannot ends all).
 
     Several texts are printed above their answers, unless an answer can stand `alone`. Offsets are into the text as it
     is `read`.
     """
     from rich.console import Console
 
+    from xl_editor.editor import TextError
+
+    if sys.stdout is None:
+        _refuse("Standard output is closed.")
     sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]  # bytes come out as they went in
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     asked, many = _read(texts, file)
     failed = False
     for number, text in enumerate(_with_progress(asked), start=1):
+        if as_json:  # JSON is UTF-8: what is none cannot come out as it went in
+            text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         try:
             answers = ask(text)
-        except ValueError as error:
+        except TextError as error:
             if not many:
                 raise
             failed = True
@@ -637,7 +643,7 @@ def _print(console: Console, text: str, answers: list[Any], as_json: bool, plura
             print(rendered, flush=True)
 
 
-def _print_failure(number: int, text: str, error: ValueError, as_json: bool, alone: bool) -> None:
+def _print_failure(number: int, text: str, error: TextError, as_json: bool, alone: bool) -> None:
     if as_json:
         print(json.dumps({"text": text, "error": str(error)}, ensure_ascii=False), flush=True)
         return
@@ -654,8 +660,10 @@ def _read(texts: list[str] | None, file: Path | None) -> tuple[list[str] | Itera
         with file.open(encoding="utf-8-sig", errors="surrogateescape") as lines:
             return [line.rstrip("\r\n") for line in lines], True
     if texts and texts != ["-"]:
+        if "-" in texts:
+            _refuse("Give texts, or '-' for standard input, not both.")
         return texts, len(texts) > 1
-    if not texts and sys.stdin.isatty():
+    if sys.stdin is None or (not texts and sys.stdin.isatty()):
         _refuse("Give a text, or pipe some in; see --help.")
     sys.stdin.reconfigure(encoding="utf-8-sig", errors="surrogateescape")  # type: ignore[union-attr]
     return (line.rstrip("\r\n") for line in sys.stdin), True
@@ -677,11 +685,13 @@ def _with_progress(texts: list[str] | Iterator[str]) -> Iterable[str]:
 
 def _marked(text: str) -> tuple[str, tuple[int, int]]:
     """The text without its brackets, and what stood in them; brackets of the text itself are written \\[ and \\]."""
+    from xl_editor.editor import TextError
+
     parts = re.split(r"(?<!\\)\[(.*?)(?<!\\)\]", text, flags=re.DOTALL)
     if len(parts) == 1:
-        raise ValueError("text must mark a part in [brackets].")
+        raise TextError("text must mark a part in [brackets].")
     if len(parts) > 3:
-        raise ValueError(r"text must mark one part in [brackets], and has several; write \[ and \] for other brackets.")
+        raise TextError(r"text must mark one part in [brackets], and has several; write \[ and \] for other brackets.")
     left, inside, right = (re.sub(r"\\([\[\]])", r"\1", part) for part in parts)
     return left + inside + right, (len(left), len(left) + len(inside))
 

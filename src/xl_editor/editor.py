@@ -6,12 +6,14 @@ threads: it keeps no state between calls, and a lock lets one of them at a time 
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from itertools import pairwise
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, get_args
 
@@ -26,7 +28,8 @@ from xl_editor.engine import MAX_LENGTH, Context, Decoding, Engine, Ids, Inserti
 from xl_editor.int8 import Int8Linear, quantise
 from xl_editor.model import CONFIG_FILE, ModelError, XLEditorModel, find_directory
 from xl_editor.search import SearchRules, SpecialTokens, search_rounds
-from xl_editor.text import BLANK, TOKENIZER_FILE, Codec, EncodedText, Span, TextFormat, split_blanks
+from xl_editor.sentences import list_marker
+from xl_editor.text import BLANK, TOKENIZER_FILE, Codec, EncodedText, Span, TextFormat, split_blanks, would_fuse
 from xl_editor.traces import Sentences, traces_of
 from xl_editor.transfer import PaperRules, Revision, Task, transfer_rounds
 from xl_editor.windows import Windows, sentence_spans
@@ -34,6 +37,7 @@ from xl_editor.windows import Windows, sentence_spans
 BUNDLED = Path(__file__).parent / "models"
 MAX_TOKENS = 512  # of a text that is asked about as a whole, and of what is filled or replaced and its context
 MAX_SPAN_WORDS = 4  # of what `delete(unit="span")` considers
+MAX_ANSWERS = 100  # of `infill` and `replace`: the search for n takes time that grows with n²
 SHOWN_CHARACTERS = 30  # of the text on either side of a slot
 
 TEXTS_AT_ONCE = 256  # that advance together in a transfer
@@ -45,6 +49,10 @@ Backend = Literal["torch", "int8"]
 
 class EditorError(ValueError):
     """A request that cannot be met, in one sentence that names the argument and what would be accepted."""
+
+
+class TextError(EditorError):
+    """The same, where it is the text that cannot be dealt with: another one might be."""
 
 
 P = ParamSpec("P")
@@ -106,9 +114,16 @@ class Editor:
         if backend not in get_args(Backend):
             raise EditorError(f"backend must be one of {', '.join(get_args(Backend))}, got {backend!r}.")
         if threads is not None:
+            _check_within("threads", threads, 1)
             torch.set_num_threads(threads)
+        if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+            raise EditorError(f"dtype must be one of torch's floating-point types, got {dtype!r}.")
         directory = find_model(name)
-        model = XLEditorModel.from_pretrained(directory, dtype).to(device)
+        model = XLEditorModel.from_pretrained(directory, dtype)
+        try:
+            model = model.to(device)
+        except (RuntimeError, AssertionError) as error:  # torch has no narrower one
+            raise EditorError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from None
         if backend == "int8":
             model = quantise(model)
         if not (directory / TOKENIZER_FILE).is_file():
@@ -149,6 +164,7 @@ class Editor:
         Spaces between the three are put in where they are wanted. Of a longer text, `infill`, `replace` and this see
         the sentences around the place, about 512 tokens.
         """
+        left, inserted, right = map(_checked_text, (left, inserted, right), ("left", "inserted", "right"))
         before = _joined(left, inserted)
         span = len(before) - len(inserted), len(before)
         return (yield from self._score(_joined(before, right), span, style, "inserted"))
@@ -156,16 +172,16 @@ class Editor:
     @planned
     def score_at(self, text: str, span: tuple[int, int] | str, style: str | None = None) -> operations.Plan[Score]:
         """`score` of what stands in a span of a text (character offsets, or words of it)."""
-        return (yield from self._score(text, _find_span(text, span), style, "span"))
+        return (yield from self._score(text, _find_span(_checked_text(text), span), style, "span"))
 
     def _score(self, text: str, span: tuple[int, int], style: str | None, argument: str) -> operations.Plan[Score]:
         self._check_style(style)
-        encoded = self._encode(text, may_be_empty=True)
+        encoded = self._encode(text, may_be_empty=True, cuts=span)
         first, last = encoded.covering(*span)
         covered = [(start, end) for start, end in encoded.spans[first:last] if start < end]
         if covered and (covered[0][0] < span[0] or covered[-1][1] > span[1]):
             words = text[covered[0][0] : covered[-1][1]]
-            raise EditorError(f"{argument} must be whole words; it is a part of {words!r}.")
+            raise TextError(f"{argument} must be whole words; it is a part of {words!r}.")
         low, high = _nearby(encoded, first, last, argument)
         context = Context((encoded.ids[low:first], encoded.ids[last:high]), style)
         (scored,) = yield operations.ToScore([Insertion(context, encoded.ids[first:last])])
@@ -181,7 +197,7 @@ class Editor:
         A text may have any length: each place is asked about among the sentences around it (see `windows`).
         """
         self._check_style(style)
-        _check_at_least("top", top, 1)
+        _check_within("top", top, 1)
         encoded = self._encode(text)
         gaps = [word.first for word in encoded.words] + [len(encoded.ids)]
         window, track = Windows.of(encoded).around, _shown("locate", progress)
@@ -212,26 +228,30 @@ class Editor:
         A blank asks for something, so nothing is no answer; and after a space, a filling begins with a word of its own.
         """
         self._check_style(style)
-        pieces = split_blanks(text)
+        decoding = _decoding(n, beam, max_length, sample, top_k, top_p, seed)
+        pieces = split_blanks(_checked_text(text))
         if len(pieces) < 2:
-            raise EditorError(f"text must contain a blank, written {BLANK}.")
+            raise TextError(f"text must contain a blank, written {BLANK}.")
         whole, gaps = pieces[0], []
         for piece in pieces[1:]:
             whole, gap = _without_blank(whole, piece)
             gaps.append(gap)
-        encoded = self._encode(whole, may_be_empty=True)
+        encoded = self._encode(whole, may_be_empty=True, cuts=gaps)
+        is_torn = any(word.start < gap < word.end for gap in gaps for word in encoded.words)
+        if is_torn or any(would_fuse(left, right) for left, right in pairwise(pieces)):
+            raise TextError(f"text must not have a blank within a word; write spaces beside {BLANK}.")
         slots = [encoded.slot_at(gap) for gap in gaps]
         low, high = _nearby(encoded, slots[0], slots[-1], "text between its blanks")
         parts = [encoded.ids[a:b] for a, b in pairwise([low, *slots, high])]
-        is_glued = any(piece[-1:].strip() for piece in pieces[:-1])  # to the word before a blank
-        decoding = _decoding(n, beam, max_length, sample, top_k, top_p, seed)
-        decoding = replace(decoding, min_length=1, first=() if is_glued else self.codec.opening_ids)
-        chains = yield from operations.infill(parts, decoding, style)
+        # After a space begins a word; a blank that is glued to what stands before it may go on with that.
+        firsts = [() if piece[-1:].strip() else self.codec.opening_ids for piece in pieces[:-1]]
+        decoding = replace(decoding, min_length=1, without=self._placeholders)
+        chains = yield from operations.infill(parts, decoding, style, firsts)
         fillings = []
         for chain in chains:
             edits = [(slot, slot, ids) for slot, ids in zip(slots, chain.inserted, strict=True)]
             applied = self.codec.apply(encoded, edits)
-            filled, spans = _closed_up(applied.text, [change.inserted for change in applied.changes], pieces)
+            filled, spans = _as_spaced(applied.text, [change.inserted for change in applied.changes], pieces)
             fillings.append(Filling(filled, tuple(filled[a:b] for a, b in spans), spans, chain.logprob))
         return fillings
 
@@ -252,11 +272,14 @@ class Editor:
     ) -> operations.Plan[list[Edit]]:
         """What could stand in place of a span (character offsets, or words of the text), with its odds."""
         self._check_style(style)
-        encoded = self._encode(text)
-        first, last = encoded.covering(*_find_span(text, span))
-        if first == last:
-            raise EditorError(f"span must cover at least one word of the text, got {span!r}.")
         decoding = _decoding(n, beam, max_length, sample, top_k, top_p, seed)
+        found_span = _find_span(_checked_text(text), span)
+        encoded = self._encode(text, cuts=found_span)
+        first, last = encoded.covering(*found_span)
+        if first == last:
+            raise TextError(f"span must cover at least one word of the text, got {span!r}.")
+        if self.codec.number_id not in encoded.ids[first:last]:  # whose number could be written again
+            decoding = replace(decoding, without=self._placeholders)
         low, high = _nearby(encoded, first, last, "span")
         found = yield from operations.replacements(encoded.ids[low:high], (first - low, last - low), decoding, style)
         return [
@@ -283,7 +306,7 @@ class Editor:
         `windows`). A sentence longer than a window comes in parts.
         """
         self._check_style(style)
-        _check_at_least("top", top, 1)
+        _check_within("top", top, 1)
         encoded = self._encode(text)
         spans = _spans(encoded, unit)
         measure: operations.Measure = by or ("information" if unit == "sentence" else "ratio")
@@ -346,11 +369,14 @@ class Editor:
     ) -> list[Trace]:
         """`transfer` for many texts, which advance together; the results are the same as one by one."""
         revise = self._reviser(to, source, preset, max_steps, threshold)
+        if isinstance(texts, str):
+            raise EditorError("texts must be a list of texts; transfer takes a single one.")
+        texts = list(texts)
         for index, text in enumerate(texts if len(texts) > 1 else ()):  # before any work is done
             try:
                 self.check(text)
-            except EditorError as error:
-                raise EditorError(f"texts[{index}]: {error}") from None
+            except TextError as error:
+                raise TextError(f"texts[{index}]: {error}") from None
         traces: list[Trace] = []
         for first in _shown("transfer", progress)(range(0, len(texts), TEXTS_AT_ONCE)):
             as_sentences, tasks = self._tasks(texts[first : first + TEXTS_AT_ONCE], to, source, preset, keep)
@@ -390,14 +416,15 @@ class Editor:
         """The texts as their sentences, and what is to be done with each of these."""
         # The published method knows no sentences: a text is one sequence.
         as_sentences = [Sentences(self.codec, self._encode_short(text), split=preset != "paper") for text in texts]
+        kept = [tokens for text in as_sentences for tokens in _kept_tokens(text, keep)]
         sentences = [encoded for text in as_sentences for encoded in text.encoded]
         with self._lock:
             styles = self.engine.classify([encoded.ids for encoded in sentences])
         tasks = []
-        for encoded, found in zip(sentences, styles, strict=True):
+        for encoded, found, kept_tokens in zip(sentences, styles, kept, strict=True):
             others = {style: p for style, p in found.items() if style != to}
             guessed = max(others, key=lambda style: others[style])
-            tasks.append(Task(encoded.ids, source or guessed, _kept_tokens(encoded, keep)))
+            tasks.append(Task(encoded.ids, source or guessed, kept_tokens))
         return as_sentences, tasks
 
     @planned
@@ -415,22 +442,22 @@ class Editor:
         with self._lock:
             return operations.answer(self.engine, plans)
 
-    def _encode(self, text: str, argument: str = "text", *, may_be_empty: bool = False) -> EncodedText:
-        encoded = self.codec.encode(text)
+    def _encode(self, text: str, *, may_be_empty: bool = False, cuts: Sequence[int] = ()) -> EncodedText:
+        encoded = self.codec.encode(_checked_text(text), cuts=cuts)
         if not encoded.ids and not may_be_empty:
-            raise EditorError(f"{argument} must not be empty.")
+            raise TextError("text must not be empty.")
         longest = max((word.last - word.first for word in encoded.words), default=0)
         if longest > MAX_TOKENS:
-            raise EditorError(f"{argument} has a word of {longest:,} tokens; at most {MAX_TOKENS} are accepted.")
+            raise TextError(f"text has a word of {longest:,} tokens; at most {MAX_TOKENS} are accepted.")
         return encoded
 
     def _encode_short(self, text: str) -> EncodedText:
         # A token is at least a character but for a few oddities: refuse what is far too long before reading it.
-        if len(text) > 64 * MAX_TOKENS:
-            raise EditorError(f"text has {len(text):,} characters; at most {MAX_TOKENS} tokens are accepted.")
+        if len(_checked_text(text)) > 64 * MAX_TOKENS:
+            raise TextError(f"text has {len(text):,} characters; at most {MAX_TOKENS} tokens are accepted.")
         encoded = self._encode(text)
         if len(encoded.ids) > MAX_TOKENS:
-            raise EditorError(f"text has {len(encoded.ids):,} tokens; at most {MAX_TOKENS} are accepted.")
+            raise TextError(f"text has {len(encoded.ids):,} tokens; at most {MAX_TOKENS} are accepted.")
         return encoded
 
     def _edit(
@@ -457,9 +484,11 @@ class Editor:
         self._check_transfer(to, source)
         rules = self.rules(preset)
         if max_steps is not None:
-            _check_at_least("max_steps", max_steps, 0)
+            _check_within("max_steps", max_steps, 0)
             rules = replace(rules, max_steps=max_steps)
         if threshold is not None:
+            if not isinstance(threshold, int | float) or not math.isfinite(threshold):
+                raise EditorError(f"threshold must be a number, got {threshold!r}.")
             rules = replace(rules, threshold=threshold)
         if isinstance(rules, PaperRules):
             return partial(transfer_rounds, self.engine, target=to, rules=rules)
@@ -481,6 +510,11 @@ class Editor:
             return [(i, i + 1) for i in range(len(ids))]
         return [(word.first, word.last) for word in encoded.words]
 
+    @property
+    def _placeholders(self) -> Ids:
+        """Tokens that mean nothing to a reader."""
+        return () if self.codec.number_id is None else (self.codec.number_id,)
+
     def _check_classifier(self) -> None:
         if not self.styles:
             raise EditorError("This model has no styles: it cannot classify.")
@@ -498,24 +532,44 @@ class Editor:
         self._check_classifier()
 
     def _check_style(self, style: str | None) -> None:
+        if not isinstance(style, str | None):
+            raise EditorError(f"style must be one of {', '.join(self.styles)}, got {style!r}.")
         try:
             self.engine.format.right_end(style)
         except ValueError as error:
             raise EditorError(str(error)) from None
 
 
-def _kept_tokens(encoded: EncodedText, keep: Sequence[str]) -> frozenset[int]:
-    """The tokens of every occurrence of these words, or phrases, in any case."""
+def _kept_tokens(text: Sentences, keep: Sequence[str]) -> list[frozenset[int]]:
+    """Of each sentence, the tokens of every occurrence of these words, or phrases, in any case; and a list's marks."""
     phrases = [keep] if isinstance(keep, str) else keep
-    spans = [span for phrase in phrases for span in _occurrences(encoded.text, phrase, re.IGNORECASE)]
-    return frozenset(token for span in spans for token in range(*encoded.covering(*span)))
+    if not isinstance(phrases, Sequence) or not all(isinstance(phrase, str) for phrase in phrases):
+        raise EditorError(f"keep must be a list of words or phrases, got {keep!r}.")
+    spans = [span for phrase in phrases for span in _occurrences(text.whole.text, phrase, re.IGNORECASE)]
+    for start, end in text.spans if len(text.spans) > 1 else ():
+        a, b = list_marker(text.whole.text[start:end])
+        spans.append((start + a, start + b))
+    return [
+        frozenset(
+            token
+            for a, b in spans
+            if start < b and a < end
+            for token in range(*encoded.covering(max(a, start) - start, min(b, end) - start))
+        )
+        for (start, end), encoded in zip(text.spans, text.encoded, strict=True)
+    ]
 
 
 def _occurrences(text: str, phrase: str, flags: int = 0) -> list[tuple[int, int]]:
-    """Where a phrase stands in a text, not within longer words."""
-    phrase = phrase.strip()
-    before, after = r"(?<!\w)" if phrase[:1].isalnum() else "", r"(?!\w)" if phrase[-1:].isalnum() else ""
-    return [found.span() for found in re.finditer(before + re.escape(phrase) + after, text, flags)] if phrase else []
+    """Where a phrase stands in a text, not within longer words; whatever the kind of its quotes and white space."""
+    words = phrase.split()
+    if not words:
+        return []
+    pattern = r"\s+".join(re.sub("['’‘]", "['’‘]", re.sub('["“”]', '["“”]', re.escape(word))) for word in words)
+    is_clitic = re.match("n['’]t\\b", words[0], flags) is not None
+    before = r"(?<!\w)" if words[0][0].isalnum() and not is_clitic else ""
+    after = r"(?!\w)" if words[-1][-1].isalnum() else ""
+    return [found.span() for found in re.finditer(before + pattern + after, text, flags)]
 
 
 def bundled_models() -> dict[str, Path]:
@@ -551,38 +605,46 @@ def _without_blank(left: str, right: str) -> tuple[str, int]:
     return whole, len(whole) - len(right)
 
 
-def _closed_up(text: str, spans: Sequence[tuple[int, int]], pieces: Sequence[str]) -> tuple[str, tuple[Span, ...]]:
-    """Without spaces beside what fills a blank that had none, as in quotes; and where the fillings are then."""
-    closed, shift = [], 0
+def _as_spaced(text: str, spans: Sequence[tuple[int, int]], pieces: Sequence[str]) -> tuple[str, tuple[Span, ...]]:
+    """With the white space that a blank had beside it, where that tells; and where the fillings are then.
+
+    It does if there are line breaks in it, or if a blank between marks, as in quotes, had none at all.
+    """
+    moved, shift = [], 0
     for (start, end), (left, right) in zip(spans, pairwise(pieces), strict=True):
         start, end = start + shift, end + shift
+        before, after = left[len(left.rstrip()) :], right[: len(right) - len(right.lstrip())]
         beside = left[-1:] + right[:1]
-        if len(beside) == 2 and not any(c.isalnum() or c.isspace() for c in beside):
-            if text[start - 1 : start] == " ":
-                text, start, end, shift = text[: start - 1] + text[start:], start - 1, end - 1, shift - 1
-            if text[end : end + 1] == " ":
-                text, shift = text[:end] + text[end + 1 :], shift - 1
-        closed.append((start, end))
-    return text, tuple(closed)
+        if "\n" in before + after or (len(beside) == 2 and not any(c.isalnum() or c.isspace() for c in beside)):
+            head, filling, tail = text[:start].rstrip(), text[start:end], text[end:].lstrip()
+            if "\n" in after and tail[:1].lower() == right.lstrip()[:1].lower():  # a new line keeps its capital
+                tail = right.lstrip()[:1] + tail[1:]
+            longer = head + before + filling + after + tail
+            start, shift = len(head + before), shift + len(longer) - len(text)
+            end, text = start + len(filling), longer
+        moved.append((start, end))
+    return text, tuple(moved)
 
 
 def _find_span(text: str, span: tuple[int, int] | str) -> tuple[int, int]:
+    if not isinstance(span, str) and not (len(span) == 2 and all(isinstance(offset, Integral) for offset in span)):
+        raise EditorError(f"span must be a part of the text, or two character offsets, got {span!r}.")
     if isinstance(span, str):
         # Whole words, if there are such: "art" in "the start of art" is the last word, not part of another.
         start, end = next(iter(_occurrences(text, span)), (text.find(span), text.find(span) + len(span)))
         if not span or start < 0:
-            raise EditorError(f"span must be part of the text, got {span!r}.")
+            raise TextError(f"span must be part of the text, got {span!r}.")
         return start, end
     start, end = span
     if not 0 <= start <= end <= len(text):
-        raise EditorError(f"span must lie within 0..{len(text)}, got {span!r}.")
+        raise TextError(f"span must lie within 0..{len(text)}, got {span!r}.")
     return start, end
 
 
 def _nearby(encoded: EncodedText, first: int, last: int, what: str) -> tuple[int, int]:
     """The tokens of a text that tokens [first, last) are seen among: all of them, unless it is long."""
     if last - first > MAX_TOKENS:
-        raise EditorError(f"{what} has {last - first:,} tokens; at most {MAX_TOKENS} are accepted.")
+        raise TextError(f"{what} has {last - first:,} tokens; at most {MAX_TOKENS} are accepted.")
     return Windows.of(encoded).around(first, last, MAX_TOKENS)
 
 
@@ -612,16 +674,30 @@ def _spans(encoded: EncodedText, unit: Unit) -> list[tuple[int, int]]:
 
 
 def _decoding(n: int, beam: int | None, max_length: int, sample: bool, top_k: int, top_p: float, seed: int) -> Decoding:
-    _check_at_least("n", n, 1)
+    _check_within("n", n, 1, MAX_ANSWERS)
     width = max(n, 5) if beam is None else beam
     if not sample:
-        _check_at_least("beam", width, n)
+        _check_within("beam", width, n, MAX_ANSWERS)
+    for name, number, least in (("max_length", max_length, 1), ("top_k", top_k, 0), ("seed", seed, 0)):
+        _check_within(name, number, least)
+    if not isinstance(top_p, int | float):
+        raise EditorError(f"top_p must be a number, got {top_p!r}.")
     try:
         return Decoding(n_best=n, beam=width, max_length=max_length, sample=sample, top_k=top_k, top_p=top_p, seed=seed)
     except ValueError as error:
         raise EditorError(str(error)) from None
 
 
-def _check_at_least(name: str, value: int, least: int) -> None:
+def _checked_text(text: object, argument: str = "text") -> str:
+    if not isinstance(text, str):
+        raise EditorError(f"{argument} must be a string, got {text!r}.")
+    return text
+
+
+def _check_within(name: str, value: int, least: int, most: int | None = None) -> None:
+    if not isinstance(value, Integral):
+        raise EditorError(f"{name} must be a whole number, got {value!r}.")
     if value < least:
         raise EditorError(f"{name} must be at least {least}, got {value}.")
+    if most is not None and value > most:
+        raise EditorError(f"{name} must be at most {most}, got {value}.")

@@ -7,6 +7,7 @@ Offsets are character offsets into the text that the user gave. Log-probabilitie
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -51,7 +52,8 @@ class Slot(_Result):
 
     def render(self, *, marked: bool = False) -> Text:
         line = Text(f"{self.logprob_end:8.3f}  ", style="dim")
-        return line.append(self.before).append("‸", style="bold red").append(self.after)
+        before, after = (re.sub(r"\s+", " ", side) for side in (self.before, self.after))  # one line
+        return line.append(before).append("‸", style="bold red").append(after)
 
 
 @dataclass(frozen=True)

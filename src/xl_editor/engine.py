@@ -86,6 +86,7 @@ class Decoding:
     min_length: int = 0
     max_length: int = MAX_LENGTH
     first: Ids = ()  # if given, the first token must be one of these
+    without: Ids = ()  # tokens that no insertion may have
     sample: bool = False  # draw n_best insertions instead of searching for the best
     top_k: int = 0  # when sampling: from the k most probable tokens only (0: from all)
     top_p: float = 1.0  # when sampling: from the fewest tokens that have this much probability
@@ -374,7 +375,7 @@ def _allowed(engine: Engine, decoding: Decoding, k: int) -> Tensor:
         allowed[engine.end] = True
     if k < decoding.min_length:
         allowed[engine.end] = False
-    allowed[list(engine.not_text)] = False
+    allowed[[*engine.not_text, *decoding.without]] = False
     return allowed
 
 

@@ -136,14 +136,17 @@ def locate(
     return sorted(found, key=lambda pair: (round(pair[1], DECIMALS), pair[0]))
 
 
-def infill(parts: Sequence[Ids], decoding: Decoding, style: str | None = None) -> Plan[list[FilledChain]]:
+def infill(
+    parts: Sequence[Ids], decoding: Decoding, style: str | None = None, firsts: Sequence[Ids] = ()
+) -> Plan[list[FilledChain]]:
     """Fill all slots, left to right: each filling becomes context for the next, open slots stay one token wide.
 
-    With a beam, the best `beam` chains so far go on.
+    With a beam, the best `beam` chains so far go on. If given, `firsts` are the first tokens that each slot allows.
     """
     n_slots = len(parts) - 1
+    decodings = [replace(decoding, first=first) for first in firsts] or [decoding] * n_slots
     chains = [(tuple(parts), FilledChain((), 0.0))]
-    for index in range(n_slots):
+    for index, decoding in enumerate(decodings):
         last = index == n_slots - 1
         contexts = [Context(left_over, style) for left_over, _ in chains]
         width = decoding.n_best if last and len(chains) == 1 else max(decoding.beam, decoding.n_best)
@@ -168,7 +171,7 @@ def replacements(ids: Ids, span: Span, decoding: Decoding, style: str | None = N
     # One more than wanted, because what stands there may be among them, and is no replacement.
     wider = replace(decoding, n_best=decoding.n_best + 1, beam=max(decoding.beam, decoding.n_best + 1))
     (found,) = yield ToDecode([context], decoding if decoding.sample else wider)
-    others = [y for y in found if y.ids != standing][: decoding.n_best]
+    others = [y for y in found if decoding.sample or y.ids != standing][: decoding.n_best]
     return [Alternative(y, y.logprob - score.logprob) for y in others]
 
 

@@ -3,7 +3,8 @@
 A run of stops ends a sentence unless something says otherwise: the stop belongs to an abbreviation ("Dr.
 Who"), an initial ("J. Smith") or a list number ("1. Soup"); no white space follows ("3.5", "yelp.com"); or
 the sentence goes on after an ellipsis or a quotation ('"Really?" he asked'). The stops of other scripts
-(。！？ । ॥ ؟ ۔ ։) always end one, and so do blank lines. Tokenised text ("good . the") works as it is.
+(。！？ । ॥ ؟ ۔ ։) always end one, and so do blank lines and the line before an item of a list. Tokenised text
+("good . the") works as it is.
 """
 
 import re
@@ -41,11 +42,13 @@ _LIST_NUMBER = re.compile(r"[(\[]?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{1,4})")
 _QUOTES = "\"'”’»"
 _OWN_STOPS = "。！？｡।॥؟۔։"  # of scripts in which white space need not follow a sentence
 
-# A run of stops with the quotes and brackets that close after it, or a blank line. What must follow is
-# checked in Python: a regex that looks ahead would read a long run again and again.
+_ITEM = r"(?:[-*•]|[(\[]?\d{1,3}[.)\]])(?=[ \t])"  # what an item of a list begins with
+
+# A run of stops with the quotes and brackets that close after it, a blank line, or the end of the line before an item.
+# What must follow is checked in Python: a regex that looks ahead would read a long run again and again.
 _CANDIDATE = re.compile(
     rf"(?P<stops>[.!?…{_OWN_STOPS}]+)(?P<closing>(?:[\"'”’»›)\]}}」』）】]|[ ](?:''|[)\]])(?!\S))*)"
-    r"|(?P<blank>\n\s*\n|[\f\u2029])"
+    rf"|(?P<blank>\n\s*\n|[\f\u2029]|\n(?=[ \t]*{_ITEM}))"
 )
 _FOLLOWING = re.compile(r"[\"'”’»)\]}]*(?P<space>\s*)[\"'“‘«(\[{`¿¡]*(?P<word>\S{0,24})")
 _WORD_BEFORE = re.compile(r"(?<![^\s\"'“‘«(\[{`—–-])[^\s\"“«(\[{`—–-]+\Z")
@@ -73,6 +76,12 @@ def abbreviates(text: str, start: int, stop: int) -> bool:
         return next_word[0].isdigit()
     letters = _LEADING_LETTERS.match(next_word)
     return letters is None or letters[0] not in _STARTERS
+
+
+def list_marker(sentence: str) -> tuple[int, int]:
+    """Return the span of what marks a sentence as an item of a list, "2." or "-"; an empty one if nothing does."""
+    found = re.match(_ITEM, sentence)
+    return found.span() if found else (0, 0)
 
 
 def begins_sentence(before: str, word: str = "x") -> bool:

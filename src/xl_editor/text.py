@@ -17,6 +17,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
+from itertools import pairwise
 from os import PathLike, fspath
 from typing import Any
 
@@ -220,7 +221,7 @@ def _spaced(left: str, right: str) -> bool:
     return not (right in _CLOSING or left in _OPENING or left + right in _COMPOUNDS)
 
 
-def _would_fuse(left: str, right: str) -> bool:
+def would_fuse(left: str, right: str) -> bool:
     """Say whether two words would read as one without white space, in a script that uses it."""
     if not left or not right or _spaceless(left[-1]) or _spaceless(right[0]):
         return False
@@ -388,6 +389,10 @@ class Codec:
             sorted(id for token, id in vocabulary.items() if token[0] == self._marker or not token[0].isalnum())
         )
 
+    def knows_word(self, word: str) -> bool:
+        """Say whether a word, written so, is an entry of the vocabulary."""
+        return self._tokenizer.token_to_id((self._marker or "") + word) is not None
+
     # Going in
 
     def normalise(self, text: str) -> str:
@@ -395,20 +400,22 @@ class Codec:
         pieces, _ = self._cut(text)
         return self._model_text(text, pieces)[0]
 
-    def encode(self, text: str, tokenised: bool | None = None) -> EncodedText:
+    def encode(self, text: str, tokenised: bool | None = None, cuts: Collection[int] = ()) -> EncodedText:
         """Tokenise text, and trace the tokens back to it.
 
         Whether its writer has already set punctuation and clitics apart is seen from the text, unless
-        ``tokenised`` says so: a text that is edited step by step should stay what it was at first.
+        ``tokenised`` says so: a text that is edited step by step should stay what it was at first. A token of several
+        marks, such as ``).``, is divided where an edit is to come between them: at the offsets in ``cuts``.
         """
         pieces, tokenised = self._cut(text, tokenised)
         model_text, starts, ends = self._model_text(text, pieces)
-        encoding = self._tokenizer.encode(model_text, add_special_tokens=False)
+        word_starts = {start for start, _ in pieces}
+        cuts = word_starts.intersection(cuts)
         ids: list[int] = []
         spans: list[Span] = []
         shared: set[int] = set()  # the tokens that are later parts of a character which another one began
         covered = 0
-        for token, (a, b) in zip(encoding.ids, encoding.offsets, strict=True):
+        for token, a, b in self._tokens(model_text, [starts.index(cut) for cut in cuts]):
             while a < b and model_text[a] == " ":
                 a += 1
             while a < b and model_text[b - 1] == " ":
@@ -424,12 +431,31 @@ class Codec:
             covered = spans[-1][1]
         if covered < len(text):
             self._recover(text, covered, len(text), ids, spans)
-        word_starts = {start for start, _ in pieces}
         if self._dropped:
             for i, character in enumerate(text):
                 if ord(character) in self._dropped:
                     word_starts |= {i, i + 1}
         return EncodedText(text, tuple(ids), tuple(spans), _words(spans, shared, word_starts), tokenised)
+
+    def _tokens(self, model_text: str, cuts: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+        """Yield tokens with their offsets; those with a cut inside in parts, if the vocabulary has these."""
+        encoding = self._tokenizer.encode(model_text, add_special_tokens=False)
+        for token, (a, b) in zip(encoding.ids, encoding.offsets, strict=True):
+            inside = sorted(cut for cut in cuts if a < cut < b)
+            yield from self._divided(token, [a, *inside, b]) if inside else [(token, a, b)]
+
+    def _divided(self, token: int, bounds: Sequence[int]) -> list[tuple[int, int, int]]:
+        """Return the parts of a token between these offsets, or the token itself if its parts are no tokens."""
+        form, end = self.token(token), bounds[-1]
+        parts = []
+        for start, stop in pairwise(bounds):
+            part = form[: stop - end] if stop < end else form  # from the end: a marker may come before the first
+            form = form[len(part) :]
+            id = self._tokenizer.token_to_id(part)
+            if id is None or not part.lstrip(self._marker).isascii():
+                return [(token, bounds[0], end)]
+            parts.append((id, start, stop))
+        return parts
 
     def _cut(self, text: str, tokenised: bool | None = None) -> tuple[list[Span], bool]:
         """Cut text into pieces, and say whether its writer has done so already."""
@@ -667,6 +693,7 @@ class _Rewriter:
     """Writes an edited text segment by segment, and chooses white space and case at each joint."""
 
     def __init__(self, codec: Codec, encoded: EncodedText) -> None:
+        self.codec = codec
         self.format = codec.format
         self.encoded = encoded
         self.habits = _habits(encoded)
@@ -790,7 +817,7 @@ class _Rewriter:
         if self.encoded.tokenised:
             return gap or " "
         wanted = _wants_space(self.format, self.key, word) if word else _spaced(self.key, right)
-        if wanted == self._was_spaced(segment) and (gap or not _would_fuse(self.key, right)):
+        if wanted == self._was_spaced(segment) and (gap or not would_fuse(self.key, right)):
             return gap
         return (gap or " ") if wanted else ""
 
@@ -849,6 +876,8 @@ class _Rewriter:
         if stem[0] == "İ" or not (stem[1:].islower() or stem == "A"):
             return False
         if word.lower() in self.habits.names or stem.lower() in self.habits.names:
+            return False
+        if not self.format.lowercase and not self.codec.knows_word(stem.lower()):  # "london" is no word: it is a name
             return False
         return not (self.encoded.text[end : end + 1] == "." and abbreviates(self.encoded.text, start, end))
 
