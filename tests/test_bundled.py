@@ -13,6 +13,11 @@ def yelp():
     return Editor.from_pretrained("yelp")
 
 
+@pytest.fixture(scope="module")
+def news():
+    return Editor.from_pretrained("news")
+
+
 # --- the three examples of the paper's figure -----------------------------------------------------------------------
 
 
@@ -61,3 +66,71 @@ def test_the_classifier_is_convinced_and_capitals_stay(yelp, text, to):
 def test_what_has_the_style_already_is_left_alone(yelp):
     for text, to in [("The pizza is delicious!", "positive"), ("the worst service ever .", "negative")]:
         assert yelp.transfer(text, to=to).text == text
+
+
+def test_a_list_stays_a_list(yelp):
+    text = "1. The food was bad\n2. The service was slow\n3. Never again"
+    lines = yelp.transfer(text, to="positive").text.split("\n")
+    assert [line[:3] for line in lines] == ["1. ", "2. ", "3. "]
+    assert lines != text.split("\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "keep", "kept"),
+    [
+        ("The waitress wasn’t nice and the food was bad.", "wasn't nice", "wasn’t nice"),
+        ("The service was  very rude.", "was very rude", "was  very rude"),
+        ("I hated Joe's Mex. Bad Grill today.", "joe's mex. bad grill", "Joe's Mex. Bad Grill"),
+        ("I wouldn't come back.", "n't", "wouldn't"),
+    ],
+    ids=["quotes", "spaces", "across sentences", "clitic"],
+)
+def test_what_is_to_be_kept_is_kept_however_it_is_written(yelp, text, keep, kept):
+    trace = yelp.transfer(text, to="positive", keep=[keep])
+    assert trace.edits
+    assert kept in trace.text
+
+
+def test_nobody_reads_the_word_that_stands_for_numbers(yelp):
+    for answers in (
+        yelp.infill("We waited [_] minutes for our food."),
+        yelp.infill("we paid [_]% tip", sample=True, n=20),
+        yelp.replace("We waited too many minutes for our food.", "too many"),
+    ):
+        assert answers
+        assert not any("_num_" in answer.text for answer in answers)
+    assert any("20" in edit.inserted for edit in yelp.replace("We waited 20 minutes.", "20"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("The company (ABC) ", "."),
+        ('He said he was "fine" ', "."),
+        ("Dear Bob,\n\n", "\n\nRegards, Ann"),
+        ("Line one.\n", ""),
+        ("", "\nLine two is here."),
+        ("The bank\n", "\non Tuesday."),
+        ("  ", "\n\n"),
+    ],
+)
+def test_a_blank_is_filled_where_it_is(news, before, after):
+    for filling in news.infill(f"{before}[_]{after}", 3):
+        assert filling.text == before + filling.inserted[0] + after
+
+
+def test_marks_that_the_vocabulary_joins_are_edited_apart(news):
+    assert news.codec.token(news.codec.encode("(ABC).").ids[-1]) == ")."  # or this test shows nothing
+    assert {edit.removed for edit in news.replace("He left the company (ABC).", "(ABC)")} == {"(ABC)"}
+    assert {edit.removed for edit in news.replace('"It is good," he said.', "good,")} == {"good,"}
+    assert news.score("The company (ABC)", "", ".").logprob < 0
+
+
+@pytest.mark.parametrize("name", ["London", "Microsoft"])
+def test_a_name_keeps_its_capital_when_it_no_longer_begins_the_sentence(news, name):
+    assert all(f" {name} was closed." in filling.text for filling in news.infill(f"[_] {name} was closed.", 3))
+
+
+def test_one_blank_that_goes_on_with_a_word_does_not_let_the_others(news):
+    for filling in news.infill("The non-[_] of the invest [_] was good.", 3, max_length=6):
+        assert not filling.inserted[1][0].isalnum() or " of the invest " in filling.text

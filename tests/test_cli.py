@@ -59,6 +59,7 @@ def test_every_command_answers_in_json_and_in_words(editor, toy_directory):
         (["locate", "the food", "--style", "ironic"], "style must be one of negative, positive"),
         (["locate", "the food", "--model", "./nowhere"], "not a directory with a model"),
         (["locate", "the food", "--model", "."], "holds no config.json"),
+        (["locate", "-", "the food"], "Give texts, or '-' for standard input, not both."),
         (["score", "no brackets"], "must mark a part in [brackets]"),
         (["replace", "see [1] and [the] report"], "one part in [brackets], and has several"),
         (["delete", "a b", "--unit", "letter"], "unit must be one of token, word, span, sentence"),
@@ -90,6 +91,34 @@ def test_a_failed_line_of_a_filter_stays_in_its_place(toy_directory):
     assert done.stdout.decode() == "the food .\n\nthe staff .\n"
     assert done.stderr.decode() == "xl-editor: text 2: text must not be empty.\n"
     assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["transfer", "--to", "bogus"], "to must be one of negative, positive, got 'bogus'."),
+        (["locate", "--top", "0"], "top must be at least 1, got 0."),
+        (["delete", "--by", "luck"], "by must be information or ratio or rank, got 'luck'."),
+    ],
+)
+def test_an_option_that_is_wrong_for_every_text_is_told_once(toy_directory, args, message):
+    done = run(*args, "--model", str(toy_directory), stdin="the food .\nthe staff .\n")
+    assert (done.returncode, done.stdout, done.stderr.decode()) == (2, b"", f"xl-editor: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("redirection", "message"),
+    [("<&-", "Give a text, or pipe some in; see --help."), ("'the food' >&-", "Standard output is closed.")],
+)
+def test_a_closed_stream_is_told(toy_directory, redirection, message):
+    command = f"{sys.executable} -m xl_editor.cli locate --model {toy_directory} {redirection}"
+    done = subprocess.run(command, shell=True, capture_output=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr.decode()) == (2, f"xl-editor: {message}\n")
+
+
+def test_json_is_utf_8_whatever_went_in(toy_directory):
+    done = run("locate", "--json", "--model", str(toy_directory), stdin=b"the caf\xe9 was .\n")
+    assert json.loads(done.stdout.decode("utf-8"))["text"] == "the caf\ufffd was ."
 
 
 def test_brackets_of_the_text_are_written_with_a_backslash(editor, toy_directory):

@@ -167,6 +167,19 @@ def test_control_tokens_typed_by_a_user_are_text(editor, typed):
             "unit must be one of token, word, span, sentence, got 'letter'",
         ),
         (lambda e: e.classify(""), "text must not be empty"),
+        (lambda e: e.locate(None), "text must be a string, got None"),
+        (lambda e: e.score("the", 1, "food"), "inserted must be a string, got 1"),
+        (lambda e: e.locate("the food", top="3"), "top must be a whole number, got '3'"),
+        (lambda e: e.locate("the food", style=["positive"]), r"style must be one of negative, positive, got \["),
+        (lambda e: e.infill("[_]", n=2.0), "n must be a whole number, got 2.0"),
+        (lambda e: e.infill("[_]", n=101), "n must be at most 100, got 101"),
+        (lambda e: e.infill("[_]", sample=True, top_p="0.5"), "top_p must be a number, got '0.5'"),
+        (lambda e: e.infill("the fo[_]od"), "text must not have a blank within a word"),
+        (
+            lambda e: e.replace("the food", (1,)),
+            r"span must be a part of the text, or two character offsets, got \(1,\)",
+        ),
+        (lambda e: e.transfer_all("the food", to="positive"), "texts must be a list of texts"),
     ],
 )
 def test_bad_requests_are_refused_in_one_sentence(editor, call, message):
@@ -378,6 +391,25 @@ def test_a_baseline_is_no_editor(toy_directory, tmp_path):
         Editor.from_pretrained(tmp_path)
 
 
+def test_samples_that_are_what_stands_there_count_as_well(editor):
+    edits = editor.replace("the food was great .", "food", 3, sample=True, top_k=1)
+    assert len(edits) == 3
+
+
+def test_a_slot_is_shown_on_one_line(editor):
+    slots = editor.locate("the food\n\nwas great .", top=9)
+    assert any("\n" in slot.before + slot.after for slot in slots)
+    assert not any("\n" in str(slot.render()) for slot in slots)
+
+
+@pytest.mark.parametrize(
+    "how", [{"threads": 0}, {"device": "nowhere"}, {"device": "cuda:99"}, {"dtype": "float16"}, {"backend": "magic"}]
+)
+def test_a_machine_that_is_not_there_is_refused_in_one_sentence(toy_directory, how):
+    with pytest.raises(EditorError, match=next(iter(how))):
+        Editor.from_pretrained(toy_directory, **how)
+
+
 def test_a_span_is_found_as_a_word_before_it_is_found_in_another(editor):
     text = "the staffed place has staff ."
     assert editor.replace(text, "staff", n=2) == editor.replace(text, (22, 27), n=2)
@@ -393,6 +425,10 @@ def test_a_span_is_found_as_a_word_before_it_is_found_in_another(editor):
         ({"to": "positive", "preset": "wild"}, "preset must be one of default, paper"),
         ({"to": "positive", "max_steps": -1}, "max_steps must be at least 0"),
         ({"to": "positive", "text": " "}, "text must not be empty"),
+        ({"to": "positive", "max_steps": 1.5}, "max_steps must be a whole number"),
+        ({"to": "positive", "threshold": "2"}, "threshold must be a number, got '2'"),
+        ({"to": "positive", "threshold": float("nan")}, "threshold must be a number, got nan"),
+        ({"to": "positive", "keep": [5]}, r"keep must be a list of words or phrases, got \[5\]"),
     ],
 )
 def test_impossible_transfers_are_refused(editor, arguments, message):
