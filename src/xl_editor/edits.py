@@ -1,6 +1,7 @@
 """What an editor answers: plain values that Python, the command line, JSON, HTTP and the web page all render.
 
-Offsets are character offsets into the text that the user gave. Log-probabilities and odds are natural logarithms.
+Offsets are character offsets into the text that the user gave; in a trace, into what the edits before have made of it.
+Log-probabilities and odds are natural logarithms.
 `render` underlines what was put in and strikes out what was taken out; `marked`, for what is no terminal, writes
 {+put in+} and [-taken out-] instead.
 """
