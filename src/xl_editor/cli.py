@@ -363,7 +363,7 @@ def evaluate_style(
     """
     _prepare_torch()
     with _extra("Evaluation", "evaluate"):
-        from xl_editor.evaluation.style import evaluate_systems, open_judges
+        from xl_editor.evaluation.style import check_lines, evaluate_systems, open_judges
         from xl_editor.evaluation.style_data import StyleData, SystemOutputs, read_lines
         from xl_editor.evaluation.style_table import json_table, markdown_table
     opened = StyleData.open(data)
@@ -372,6 +372,8 @@ def evaluate_style(
         SystemOutputs(path.name, read_lines(Path(f"{path}.neg2pos")), read_lines(Path(f"{path}.pos2neg")), base)
         for path in outputs
     ]
+    for system in systems:  # before the judges are trained
+        check_lines(system, opened)
     judges = open_judges(opened, work, range(seeds))
     rows = evaluate_systems(systems, opened, judges)
     print(json.dumps(json_table(rows, opened, judges)) if as_json else markdown_table(rows, opened, judges))
@@ -492,6 +494,8 @@ def train(
     overrides = [*(settings or []), *([f"optim.minutes={minutes}"] if minutes is not None else [])]
     output = output or Path(f"my-{recipe.stem}")  # not the name of a bundled model, which would be found first
     if not run(load_recipe(recipe, overrides), output, resume=resume):
+        if os.environ.get("RANK", "0") == "0":  # of many processes one tells
+            print("The same command with --resume goes on.", file=sys.stderr)
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
@@ -515,9 +519,13 @@ def serve(
         from xl_editor.server.run import LOOPBACK, run
     from xl_editor.editor import bundled_models
 
-    key = api_key_file.read_text(encoding="utf-8").strip() if api_key_file else os.environ.get("XL_EDITOR_API_KEY", "")
-    if api_key_file and not key:
-        _refuse("--api-key-file must hold a key, and is empty.")
+    key = os.environ.get("XL_EDITOR_API_KEY", "")
+    if api_key_file:
+        key = api_key_file.read_text(encoding="utf-8-sig", errors="replace").strip()
+        if not key:
+            _refuse("--api-key-file must hold a key, and is empty.")
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        _refuse("The key must be one word of ASCII characters, which a header can carry.")
     if host not in LOOPBACK and not key:
         _refuse(f"--host {host} opens the server to others: give it a key with --api-key-file.")
     sources = model or list(bundled_models())

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
@@ -490,6 +491,7 @@ class XLEditorModel(nn.Module):
             if name != "lm_loss.weight"  # tied to the embeddings
         }
         save_file(weights, directory / WEIGHTS_FILE, metadata={"format": "pt"})
+        shutil.copymode(directory / CONFIG_FILE, directory / WEIGHTS_FILE)  # its writer lets nobody else read it
 
     @classmethod
     def from_pretrained(cls, name: str | Path, dtype: torch.dtype = torch.float32) -> XLEditorModel:

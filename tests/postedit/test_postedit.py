@@ -1,6 +1,7 @@
 """Whole files: every format, whatever is wrong with a line, and jobs that go on where they were interrupted."""
 
 import json
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -268,6 +269,42 @@ def test_blank_lines_stay_and_are_no_failures(task, tmp_path):
     assert lines[2:] == ["  ", ""]
 
 
+def test_blank_lines_of_json_stay_too(task, tmp_path):
+    source, target = tmp_path / "in.JSONL", tmp_path / "out.jsonl"
+    source.write_text(f'{{"text": "{TEXTS[0]}"}}\n\n')
+    assert run(source, target, task).failed == 0
+    first, *rest = target.read_text().split("\n")
+    assert json.loads(first)["text"] == TEXTS[0]
+    assert rest == ["", ""]
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_an_output_that_is_edited_again_loses_no_text_that_fails(ending, task, tmp_path):
+    source, target, too_long = tmp_path / f"in{ending}", tmp_path / "out.jsonl", "word " * 600
+    if ending == ".parquet":
+        write_parquet(source, TEXTS[:2], edited=[TEXTS[2], too_long])
+    else:
+        rows = [{"text": text, "edited": edited} for text, edited in zip(TEXTS[:2], [TEXTS[2], too_long], strict=True)]
+        source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for out in {target, tmp_path / f"out{ending}"}:
+        run(source, out, task, field="edited")
+    edited, failed = read_jsonl(target)
+    assert edited["edited"] != TEXTS[2]
+    assert failed["edited"] == too_long
+    assert "600 tokens" in failed["error"]
+    if ending == ".parquet":
+        from pyarrow.parquet import read_table
+
+        assert read_table(tmp_path / "out.parquet").column("edited").to_pylist()[1] == too_long
+
+
+def test_what_json_has_no_word_for_is_null(task, tmp_path):
+    source, target = write_parquet(tmp_path / "in.parquet", TEXTS[:2], f=[math.nan, 0.5]), tmp_path / "out.jsonl"
+    run(source, target, task)
+    assert [row["f"] for row in read_jsonl(target)] == [None, 0.5]
+    assert "NaN" not in target.read_text()
+
+
 def test_input_or_request_that_changed_is_refused(task, toy_directory, tmp_path, monkeypatch):
     source, target = write_lines(tmp_path / "in.txt"), tmp_path / "out.jsonl"
     interrupt(source, target, task, monkeypatch)
@@ -427,11 +464,17 @@ def test_the_command_reads_a_pipe_and_writes_one(toy_directory, editor):
         ("in.txt", "out.txt", {"operation": "delete", **PLAIN, "keep": ("food",)}, {}, "keep must be left out: delete"),
         (
             "in.txt",
-            "out.txt",
+            "out.jsonl",
             {"operation": "locate", **PLAIN, "threshold": 1.0},
             {},
             "threshold must be left out: locate",
         ),
+        ("in.txt", "out.txt", {"operation": "locate", **PLAIN}, {}, "no place for what locate tells; name an output"),
+        ("in.txt", "out.txt", {"trace": True}, {}, "no place for what trace tells; name an output .jsonl"),
+        ("in.txt", "out.jsonl", {}, {"field": "review"}, "field must be left out: in.txt holds plain lines"),
+        ("in.txt", "out.jsonl", {"threshold": math.nan}, {}, "threshold must be a number, got nan"),
+        ("in.CSV", "out.jsonl", {}, {}, "in.CSV: there are plain lines"),
+        ("in.txt.xz", "out.jsonl", {}, {}, "in.txt.xz: there are plain lines"),
         ("in.txt", "out.txt", {}, {"engine": "steam"}, "engine must be local or ray"),
         ("in.txt", "out.txt", {}, {"processes": 0}, "processes must be at least 1"),
         ("nowhere.txt", "out.txt", {}, {}, "There is no .*nowhere.txt"),
@@ -442,12 +485,13 @@ def test_the_command_reads_a_pipe_and_writes_one(toy_directory, editor):
     ],
 )
 def test_bad_requests_are_refused_and_leave_nothing(source, target, asked, settings, message, task, tmp_path):
-    write_lines(tmp_path / "in.txt")
-    write_lines(tmp_path / "in.parquet.gz")
+    names = {"in.txt", "in.parquet.gz", "in.CSV", "in.txt.xz"}
+    for name in names:
+        write_lines(tmp_path / name)
     where = target if target == "-" else tmp_path / target
     with pytest.raises(ValueError, match=message):
         run(tmp_path / source, where, replace(task, **asked), **settings)
-    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "in.parquet.gz"}
+    assert {path.name for path in tmp_path.iterdir()} == names
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import resource
 import signal
 from functools import partial
 
@@ -126,7 +127,7 @@ def test_a_run_that_is_told_to_stop_saves_and_goes_on_later(directory, uninterru
     run = start(directory / "recipe.yaml", output, partial(toy.signal_in_step, number, 12))
     assert run.wait() == 130, run.said
     assert find_checkpoints(output)[-1].name == "checkpoint-12"
-    assert "Stopped at step 12; the same command with --resume goes on." in run.said
+    assert "Stopped at step 12.\nThe same command with --resume goes on." in run.said
     again = start(directory / "recipe.yaml", output)
     assert again.wait() == 0, again.said
     assert_same_run(output, uninterrupted)
@@ -164,3 +165,39 @@ def test_what_cannot_be_resumed_is_refused_in_one_sentence(directory, uninterrup
     assert message in run.said
     assert "Traceback" not in run.said
     assert not os.path.exists(directory / "nowhere")
+
+
+def test_a_run_does_not_go_on_with_another_text(tmp_path):
+    recipe = toy.write_recipe(tmp_path)
+    interrupted = toy.start(recipe, tmp_path / "model", before=partial(toy.signal_in_step, signal.SIGINT, 3))
+    assert interrupted.wait() == 130, interrupted.said
+    tokenizer = (tmp_path / "model" / "tokenizer.json").read_bytes()
+    text = (tmp_path / "train.txt").read_text()
+    (tmp_path / "train.txt").write_text(text + "a new word\n")
+    run = toy.start(recipe, tmp_path / "model", "--resume")
+    assert run.wait() == 2, run.said
+    assert "The text has changed since the run in" in run.said
+    assert (tmp_path / "model" / "tokenizer.json").read_bytes() == tokenizer
+    (tmp_path / "train.txt").write_text(text)
+    toy.train(recipe, tmp_path / "model", "--resume")
+
+
+def fill_the_disk() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing_half(tmp_path):
+    recipe = toy.write_recipe(tmp_path, optim={"eval_every": 2})
+    toy.train(recipe, tmp_path / "first")  # so that the text is in the cache
+    run = toy.start(recipe, tmp_path / "model", before=fill_the_disk)
+    assert run.wait() == 2, run.said
+    assert re.search(r"^xl-editor: \S+ cannot be written to \(.*\); what was saved before is kept\.$", run.said, re.M)
+    assert "Traceback" not in run.said
+    assert not list((tmp_path / "model").rglob(".partial"))
+
+
+def test_others_may_read_a_model_that_was_trained(uninterrupted):
+    mask = os.umask(0)
+    os.umask(mask)
+    assert (uninterrupted / "model.safetensors").stat().st_mode & 0o777 == 0o666 & ~mask

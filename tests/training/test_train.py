@@ -241,6 +241,27 @@ REFUSED = {
         ["data.train=train.jsonl", "data.dev=null", "classifier.share=0.5"],
         r"A classifier needs at least two styles, and data\.train has 1",
     ),
+    "a table": (
+        {"t.csv": b"a1,b1\n"},
+        ["data.train=t.csv"],
+        r"data\.train names \S*t\.csv; text comes a sequence a line",
+    ),
+    "too small a vocabulary": (
+        {"train": "".join(map(chr, range(0x4E00, 0x4F00))).encode()},
+        ["data.dev=null", "vocabulary={kind: unigram, size: 40}"],
+        "No unigram vocabulary of 40 entries can be made",
+    ),
+    "half a character": (
+        {"t.jsonl": b'{"text": "a1 \\ud83d"}\n'},
+        ["data.train=t.jsonl", "data.dev=null"],
+        r"t\.jsonl, line 1: half of a surrogate pair",
+    ),
+    "JSON without an end": ({"t.ndjson": b"[" * 100_000}, ["data.train=t.ndjson"], "line 1: .*JSON"),
+    "styles for a baseline": (
+        {"t.jsonl": b'{"text": "a1 b1", "style": "n"}\n' * 3},
+        ["data.train=t.jsonl", "data.dev=null", "objective=l2r"],
+        r"data\.train has styles \(n\), and objective l2r knows none",
+    ),
     "init that is no model": ({}, ["vocabulary=null", "model={init: .}"], "neither tokenizer.json nor spiece.model"),
 }
 

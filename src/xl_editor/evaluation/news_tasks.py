@@ -20,6 +20,7 @@ from xl_editor.training import corpus
 from .kept import claim
 
 LEAST_WORDS = 6
+DRAWS_IN_VAIN = 10_000  # in a row, after which there seem to be no more tasks
 N_POSITIONS = 5  # that Locate offers
 N_SENTENCES = 5  # of a Delete instance
 N_TASKS = 5000
@@ -127,8 +128,10 @@ def _distinct(
     draw: Callable[[Sequence[Article], Random], Task | None], articles: Sequence[Article], n_tasks: int, random: Random
 ) -> tuple[Task, ...]:
     found: dict[Task, None] = {}
-    for _ in range(100 * n_tasks):
+    n_in_vain = 0
+    while n_in_vain < DRAWS_IN_VAIN:
         task = draw(articles, random)
+        n_in_vain = n_in_vain + 1 if task is None or task in found else 0
         if task is not None:
             found[task] = None
         if len(found) == n_tasks:

@@ -114,7 +114,7 @@ def geometric_mean(acc: float, bleu: float) -> float:
 
 def evaluate_outputs(system: SystemOutputs, data: StyleData, judges: Judges) -> StyleScores:
     """Measures one system's outputs on the test split, both directions pooled."""
-    _check_lines(system, data)
+    check_lines(system, data)
     base = system.edited_from
     after = _measure(system, data, judges)
     inputs = (base or data.copy).pooled
@@ -240,7 +240,7 @@ def _compare(
     )
 
 
-def _check_lines(system: SystemOutputs, data: StyleData) -> None:
+def check_lines(system: SystemOutputs, data: StyleData) -> None:
     for direction, texts in (("neg2pos", system.neg2pos), ("pos2neg", system.pos2neg)):
         n_expected = len(data.references[direction])
         if len(texts) != n_expected:

@@ -10,6 +10,7 @@ import codecs
 import gzip
 import io
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -111,9 +112,15 @@ class JsonLines(Lines):
         return found
 
     def render(self, rows: Rows, answers: Sequence[Answer], field: str, names: Sequence[str]) -> bytes:
-        return render_json(self.objects(rows, field), answers)
+        written = (
+            render_json(self.objects([line], field), [answer], field) if line.strip() else line + b"\n"
+            for line, answer in zip(rows, answers, strict=True)
+        )
+        return b"".join(written)
 
     def _text(self, line: bytes, field: str) -> str | Unreadable:
+        if not line.strip():
+            return ""  # which stays as it is
         record = self._parsed(line)
         if isinstance(record, Unreadable):
             return record
@@ -141,6 +148,8 @@ class Parquet:
         import pyarrow as pa
 
         schema = self._open(stream).schema_arrow
+        if schema.names.count(field) > 1:
+            raise FormatError(f"There are several columns {field!r}.")
         if field not in schema.names:
             raise FormatError(f"There is no column {field!r}; there are {', '.join(schema.names)} (see --field).")
         kind = schema.field(field).type
@@ -189,6 +198,8 @@ class Parquet:
         table = rows.drop_columns([name for name in FIELDS if name in rows.column_names])
         for name in names:
             values = [answer.to_dict().get(name) for answer in answers]
+            if name == field:  # which a row that failed keeps
+                values = [old if new is None else new for old, new in zip(self.texts(rows, field), values, strict=True)]
             if name == "trace":
                 values = [None if value is None else _json(value).decode() for value in values]
             table = table.append_column(name, pa.array(values, kinds.get(name, pa.string())))
@@ -221,18 +232,20 @@ class Parquet:
             raise FormatError(f"This is no Parquet file: {error}.") from None
 
 
-def render_json(objects: Iterable[dict[str, Any]], answers: Iterable[Answer]) -> bytes:
-    """A JSON object a line: what came with a text, and the answer."""
+def render_json(objects: Iterable[dict[str, Any]], answers: Iterable[Answer], field: str) -> bytes:
+    """A JSON object a line: what came with a text, and the answer. Where there is none, the text itself stays."""
     lines = []
     for record, answer in zip(objects, answers, strict=True):
-        carried = {name: value for name, value in record.items() if name not in FIELDS}
+        replaced = set(FIELDS) - ({field} if answer.error is not None else set())
+        carried = {name: value for name, value in record.items() if name not in replaced}
         lines.append(_json({**carried, **answer.to_dict()}) + b"\n")
     return b"".join(lines)
 
 
 LINES, JSON_LINES, PARQUET = Lines(), JsonLines(), Parquet()
 ENDINGS: dict[str, Format] = {".jsonl": JSON_LINES, ".ndjson": JSON_LINES, ".parquet": PARQUET}
-FOREIGN = (".csv", ".tsv", ".json", ".xlsx")  # to take these for plain lines would spoil them
+# To take these for plain lines would spoil them.
+FOREIGN = (".csv", ".tsv", ".json", ".xlsx", ".gzip", ".xz", ".bz2", ".zip", ".7z")
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 
@@ -245,10 +258,10 @@ class FileKind:
 
     @classmethod
     def of(cls, name: str) -> FileKind:
-        compression = next((ending for ending in COMPRESSIONS if name.endswith(ending)), "")
-        inner = name.removesuffix(compression)
+        compression = next((ending for ending in COMPRESSIONS if name.lower().endswith(ending)), "")
+        inner = name.lower().removesuffix(compression)
         if inner.endswith(FOREIGN):
-            raise FormatError(f"{name}: there are plain lines, .jsonl and .parquet, and no such files.")
+            raise FormatError(f"{name}: there are plain lines, .jsonl (.gz, .zst) and .parquet, and no such files.")
         format = next((found for ending, found in ENDINGS.items() if inner.endswith(ending)), LINES)
         if format is PARQUET and compression:
             raise FormatError(f"{name}: Parquet is compressed by itself, and must not be compressed again.")
@@ -321,6 +334,21 @@ def _checked(text: object, field: str) -> str | Unreadable:
 
 def _json(value: Any) -> bytes:
     try:
-        return json.dumps(value, ensure_ascii=False, default=str).encode()
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_described).encode()
     except UnicodeEncodeError:  # half of a surrogate pair can only be written as an escape
-        return json.dumps(value, default=str).encode()
+        return json.dumps(_finite(value), default=_described).encode()
+    except ValueError:
+        return _json(_finite(value))
+
+
+def _described(value: Any) -> str:
+    return _legible(value) if isinstance(value, bytes) else str(value)
+
+
+def _finite(value: Any) -> Any:
+    """The same with null for what is no number, or infinite, for which JSON has no word."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value

@@ -159,7 +159,7 @@ class Job:
         if file.kind.format.name == file.target_kind.format.name:
             rows = file.kind.format.render(chunk.rows, answers, self.field, self.task.fields)
         else:
-            rows = render_json(file.kind.format.objects(chunk.rows, self.field), answers)
+            rows = render_json(file.kind.format.objects(chunk.rows, self.field), answers, self.field)
         return json.dumps(asdict(summary)).encode() + b"\n" + rows
 
     def load_editor(self) -> Editor:
@@ -269,6 +269,11 @@ def plan(
                 f"{target} would hold {file.target_kind.format.name}, but the input holds {file.kind.format.name}: "
                 "name an output of the same kind, or .jsonl."
             )
+        if file.kind.format is LINES and field:
+            raise JobError(f"field must be left out: {file.name} holds plain lines.")
+        if file.target_kind.format is LINES and (task.trace or task.operation == "locate"):
+            asked = "trace" if task.trace else task.operation
+            raise JobError(f"Plain lines have no place for what {asked} tells; name an output .jsonl.")
     column = field or DEFAULT_FIELD
     if source != STANDARD_STREAM:
         files = list(survey(lambda file: file.surveyed(column), files))

@@ -60,6 +60,8 @@ def invalid(error: RequestValidationError) -> ApiError:
         return ApiError(400, "The body is not JSON.", kind="bad_json")
     _, *path = complaint["loc"]
     message = complaint["msg"].removeprefix("Value error, ")
+    if not path and complaint["type"] != "value_error":
+        return ApiError(422, "The body must be a JSON object, sent with Content-Type: application/json.")
     if not path:  # what is wrong with the whole begins with a field's name, too
         return ApiError(422, message, field=message.split(" ", 1)[0].rstrip(","))
     # Between the field and the index in a list stand names of pydantic's own.

@@ -63,7 +63,7 @@ class Source:
 
     @property
     def is_jsonl(self) -> bool:
-        return ".jsonl" in self.path.suffixes[-2:]
+        return not {".jsonl", ".ndjson"}.isdisjoint(suffix.lower() for suffix in self.path.suffixes[-2:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,7 @@ class Corpus:
     starts_word: Bools  # (vocabulary,)
     style_names: tuple[str, ...]
     counts: Counts
+    fingerprint: str  # of the text and of the vocabulary
     chosen: Bools | None = None  # (n_articles,) the articles that are used; all by default
 
     def sequences(self, *, window: int, max_tokens: int, seed: int = 0, epoch: int | None = None) -> Sequences:
@@ -239,6 +240,7 @@ def load_corpus(
         starts_word=starts_word(tokenizer),
         style_names=tuple(style_names),
         counts=_read_counts(directory),
+        fingerprint=directory.name,
     )
 
 
@@ -301,11 +303,17 @@ def _parse_json(source: Source, place: str, line: str) -> tuple[list[str], str |
         entry = json.loads(line)
     except json.JSONDecodeError as error:
         raise CorpusError(f"{place}: not valid JSON ({error.msg}, column {error.colno}).") from None
+    except RecursionError:
+        raise CorpusError(f"{place}: JSON that is nested too deeply.") from None
     if not isinstance(entry, dict) or ("sents" in entry) == ("text" in entry):
         raise CorpusError(f"{place}: expected a JSON object with either `sents`, a list of sentences, or `text`.")
     sentences = entry["sents"] if "sents" in entry else [entry["text"]]
     if not isinstance(sentences, list) or not all(isinstance(sentence, str) for sentence in sentences):
         raise CorpusError(f"{place}: `sents` must be a list of strings, and `text` a string.")
+    try:
+        "".join(sentences).encode()
+    except UnicodeEncodeError:
+        raise CorpusError(f"{place}: half of a surrogate pair, which is no character.") from None
     style = entry.get("style", source.style)
     if style is not None and not isinstance(style, str):
         raise CorpusError(f"{place}: `style` must be a string, got {style!r}.")

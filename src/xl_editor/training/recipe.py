@@ -23,6 +23,7 @@ from xl_editor.text import TextFormat
 from xl_editor.training.corpus import Source
 from xl_editor.training.vocabulary import Kind
 
+TABLES = (".csv", ".tsv", ".json", ".xlsx", ".parquet")  # whose lines are no sentences
 Files = tuple[Source, ...]  # as written in the recipe: paths not yet resolved
 Number = int | float
 
@@ -48,7 +49,7 @@ class DataRecipe:
     train: Files = _key(
         "The training text: a file, a list of files, or a mapping from style to file(s). Plain text has a "
         "sequence a line; JSONL has an article a line, with `sents` (a list of sentences) or `text`, and "
-        "maybe `style`. Packed files (.gz, .xz) are fine. Text is taken as it is: say under `text` how."
+        "maybe `style`. Packed files (.gz, .xz) are fine; tables are not. Text is taken as it is: say under `text` how."
     )
     dev: Files | None = _key("The development text, likewise; without it every 50th line or article is held out.", None)
     dir: Path | None = _key("Where these files lie (--set data.dir=DIR); the current directory by default.", None)
@@ -202,9 +203,11 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     _check_combinations(recipe, tree)
     for key, files in (("train", recipe.train_files), ("dev", recipe.dev_files)):
         for file in files or ():
+            name = f"data.{key}.{file.style}" if file.style else f"data.{key}"
+            where = tree.at("data", key, *([file.style] if file.style else [])).where
+            if file.path.suffix.lower() in TABLES:
+                raise RecipeError(f"{where}: {name} names {file.path}; text comes a sequence a line, or as JSONL.")
             if not file.path.is_file():
-                name = f"data.{key}.{file.style}" if file.style else f"data.{key}"
-                where = tree.at("data", key, *([file.style] if file.style else [])).where
                 hint = "" if recipe.data.dir else "; say where the data lies by --set data.dir=DIR"
                 raise RecipeError(f"{where}: {name} names {file.path}, which is not there{hint}.")
     return recipe

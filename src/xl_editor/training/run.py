@@ -65,6 +65,7 @@ class RunFacts:
 
     recipe: dict[str, Any]
     n_steps: int
+    text: str = ""  # a fingerprint of the training and development text, and of the vocabulary
 
 
 def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Console | None = None) -> bool:
@@ -90,7 +91,8 @@ def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Consol
         for name, plan in (("training", stream.plan(0)), ("development", evaluated.plan(EVALUATION))):
             if not len(plan.sequences):
                 raise RunError(f"The {name} text holds no sequence of two tokens or more.")
-        facts = load_facts(recipe, output, objective, stream, console)
+        text = f"{corpus.fingerprint} {development.fingerprint}"
+        facts = load_facts(recipe, text, output, objective, stream, console)
     stream.n_steps = facts.n_steps
     if n_cut := stream.plan(0).sequences.n_cut:
         console.print(f"{n_cut:,} sequences are longer than {recipe.data.max_tokens} tokens, and cut.", highlight=False)
@@ -121,7 +123,7 @@ def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Consol
     checkpoints = find_checkpoints(output)
     trainer.train(resume_from_checkpoint=str(checkpoints[-1]) if checkpoints else None)
     if clock.interrupted:
-        console.print(f"Stopped at step {trainer.state.global_step:,}; the same command with --resume goes on.")
+        console.print(f"Stopped at step {trainer.state.global_step:,}.")
         return False
     if trainer.is_world_process_zero():
         write_card(recipe, output, corpus.counts, trainer.state.global_step)
@@ -169,6 +171,8 @@ def load_data(recipe: Recipe, console: Console) -> tuple[Tokenizer, Corpus, Corp
     """The tokenizer and the tokenised corpora, made now or taken from the cache."""
     files, skip = recipe.train_files, recipe.skip_bad_lines
     styles = find_styles(files, skip_bad_lines=skip)
+    if styles and recipe.objective != "xl-editor":
+        raise RunError(f"data.train has styles ({', '.join(styles)}), and objective {recipe.objective} knows none.")
     if recipe.classifier and len(styles) < 2:  # of JSONL files this is not known before they are read
         raise RunError(f"A classifier needs at least two styles, and data.train has {len(styles)}; leave it out.")
     with console.status("reading the training text") as status:
@@ -226,8 +230,11 @@ def make_objective(
         "text": text.to_dict(),
         "objective": recipe.objective,
     }
+    presets = before.get("presets", {})
     if not recipe.transfer.forced_insertion:
-        editor["presets"] = {"paper": {"forced_insertion": False}}
+        presets = {**presets, "paper": {**presets.get("paper", {}), "forced_insertion": False}}
+    if presets:
+        editor["presets"] = presets
     if recipe.objective == "seq2seq":
         return Seq2SeqObjective(new_transformer(recipe, tokenizer, ids, editor), context, ids.end)
     model = new_model(recipe, tokenizer, ids, editor)
@@ -313,6 +320,7 @@ def stream_settings(recipe: Recipe) -> StreamSettings:
 
 def load_facts(
     recipe: Recipe,
+    text: str,
     output: Path,
     objective: InsertionObjective | Seq2SeqObjective,
     stream: MicroBatches,
@@ -324,6 +332,8 @@ def load_facts(
         facts = RunFacts(**json.loads(path.read_text(encoding="utf-8")))
         if facts.recipe != json.loads(json.dumps(recipe.to_dict())):
             raise RunError(f"{output} holds a run of another recipe; resume it with the recipe in {path}.")
+        if facts.text not in ("", text):  # runs of older versions do not tell
+            raise RunError(f"The text has changed since the run in {output} began; resume it with the same files.")
         return facts
     if recipe.optim.steps is not None:
         n_steps = recipe.optim.steps
@@ -334,7 +344,7 @@ def load_facts(
         with console.status("measuring the speed"):
             seconds = seconds_a_step(objective, stream, with_muon=recipe.optim.optimizer == "muon")
         n_steps = max(1, int(60 * recipe.optim.minutes / seconds))
-    facts = RunFacts(json.loads(json.dumps(recipe.to_dict())), n_steps)
+    facts = RunFacts(json.loads(json.dumps(recipe.to_dict())), n_steps, text)
     write_whole(path, json.dumps(dataclasses.asdict(facts), indent=2) + "\n")
     return facts
 

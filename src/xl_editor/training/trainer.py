@@ -7,12 +7,15 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+from safetensors import SafetensorError
 from torch import Tensor
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
@@ -27,6 +30,21 @@ CHECKPOINTS = "checkpoints"
 LOG_FILE = "log.jsonl"
 RUNNING_LOSS_FILE = "running_loss.json"  # of a checkpoint: the loss since the last entry of the log
 KEPT_CHECKPOINTS = 2
+
+
+class SaveError(ValueError):
+    """What cannot be written, in one sentence."""
+
+
+@contextmanager
+def saving(partial: Path) -> Iterator[None]:
+    """Within, something is written; if that fails, what there is of it is removed."""
+    try:
+        yield
+    except (SafetensorError, RuntimeError, OSError) as error:  # torch's and safetensors' own, where a disk is full
+        shutil.rmtree(partial, ignore_errors=True)
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise SaveError(f"{partial.parent} cannot be written to ({reason}); what was saved before is kept.") from None
 
 
 class InsertionTrainer(Trainer):
@@ -103,9 +121,10 @@ class InsertionTrainer(Trainer):
             return
         partial = self.output / PARTIAL
         shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        self.accelerator.unwrap_model(self.model).save(partial)
-        sync_tree(partial)
+        with saving(partial):
+            partial.mkdir(parents=True)
+            self.accelerator.unwrap_model(self.model).save(partial)
+            sync_tree(partial)
         for path in partial.iterdir():
             os.replace(path, self.output / path.name)
         partial.rmdir()
@@ -120,7 +139,8 @@ class InsertionTrainer(Trainer):
         self.accelerator.wait_for_everyone()
         self.args.output_dir = str(partial)
         try:
-            super()._save_checkpoint(model, trial)
+            with saving(partial):
+                super()._save_checkpoint(model, trial)
         finally:
             self.args.output_dir = str(self.output)
         running_loss = float(self.accelerator.gather(self._tr_loss).mean())

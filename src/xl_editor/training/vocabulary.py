@@ -75,7 +75,12 @@ def train_tokenizer(
         raise VocabularyError(f"A {kind} vocabulary needs a size of at least {len(special) + MIN_LEARNT[kind]}.")
     else:
         tokenizer, trainer = (_byte_level_bpe if kind == "bpe" else _unigram)(special, size)
-    tokenizer.train_from_iterator(_without_special_tokens(texts, special), trainer)
+    try:
+        tokenizer.train_from_iterator(_without_special_tokens(texts, special), trainer)
+    except ValueError:
+        raise
+    except Exception as error:  # the library has no narrower one
+        raise VocabularyError(f"No {kind} vocabulary of {size} entries can be made: {error}.") from None
     if kind == "unigram":
         tokenizer.model = _settle_unigram(tokenizer.model, len(special))
     _mark_special(tokenizer, special)
