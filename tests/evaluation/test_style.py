@@ -206,7 +206,8 @@ def test_prefix_row_pushes_each_direction_to_its_target(data: StyleData, judges:
     class WantsStrongWord:
         """A classifier that only looks at the first word."""
 
-        def is_style(self, texts: Sequence[str], style: str) -> NDArray[np.bool_]:
+        def is_style(self, texts: Sequence[str], style: str, margin: float) -> NDArray[np.bool_]:
+            assert margin > 2  # the toy wants to be sure
             return np.array([text.split()[0] == {"pos": "excellent", "neg": "worst"}[style] for text in texts])
 
     row = with_prefix(data.copy, WantsStrongWord())  # type: ignore[arg-type]

@@ -42,6 +42,9 @@ def test_learns_a_toy_contrast(classifier: StyleClassifier) -> None:
     assert accuracy(classifier, toy_lines(100, seed=2)) == 100
     assert classifier.is_style(["the food was lovely", "an awful place"], "pos").tolist() == [True, False]
     assert classifier.is_style(["the food was lovely", "an awful place"], "neg").tolist() == [False, True]
+    logits = classifier.logits(["the food was lovely", "an awful place"])
+    assert not classifier.is_style(["the food was lovely"], "pos", margin=logits[0] + 0.1)[0]
+    assert classifier.is_style(["an awful place"], "neg", margin=-logits[1] - 0.1)[0]
 
 
 def test_the_kept_checkpoint_has_the_reported_accuracy() -> None:

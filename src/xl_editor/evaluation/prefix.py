@@ -1,9 +1,10 @@
 """`Prefix`: a toy that games style accuracy and BLEU, kept in the table as the row that a result must beat.
 
-It prepends "excellent" or "worst" until a small classifier is satisfied. That classifier is the toy's own,
+It prepends "excellent" or "worst" until a small classifier is sure. That classifier is the toy's own,
 never the one that reports: the row shows how far mere search against one classifier gets on another.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -14,6 +15,7 @@ from .textcnn import StyleClassifier, TextCNNConfig, TrainingOptions
 
 STRONG_WORDS = {"neg": "worst", "pos": "excellent"}
 MAX_PREFIX_WORDS = 5
+SURE = math.log(0.9 / 0.1)  # of p(style) > 0.9: with 0.5 the toy would be weaker than need be
 
 # A tenth of the reporting classifier's arithmetic, and a seed that no reporting classifier uses.
 SMALL_CONFIG = TextCNNConfig(widths=(1, 2, 3), n_filters=32, embedding_size=50)
@@ -38,7 +40,7 @@ def with_prefix(system: SystemOutputs, small_classifier: StyleClassifier) -> Sys
     """The row `SYSTEM+Prefix`: a system's outputs after the toy."""
 
     def towards(style: str, texts: Sequence[str]) -> tuple[str, ...]:
-        return prepend_until(texts, STRONG_WORDS[style], lambda batch: small_classifier.is_style(batch, style))
+        return prepend_until(texts, STRONG_WORDS[style], lambda batch: small_classifier.is_style(batch, style, SURE))
 
     return SystemOutputs(
         f"{system.name}+Prefix",

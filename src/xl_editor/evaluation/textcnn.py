@@ -118,11 +118,12 @@ class StyleClassifier:
         self.model.train(was_training)
         return torch.cat(batches).numpy()
 
-    def is_style(self, texts: Sequence[str], style: str) -> NDArray[np.bool_]:
-        """For each text, whether it is classed as `style`."""
+    def is_style(self, texts: Sequence[str], style: str, margin: float = 0.0) -> NDArray[np.bool_]:
+        """For each text, whether it is classed as `style`, by a logit above the margin."""
         if style not in self.styles:
             raise ValueError(f"Unknown style {style!r}: this classifier knows {' and '.join(self.styles)}.")
-        return (self.logits(texts) > 0) == (style == self.styles[1])
+        logits = self.logits(texts)
+        return (logits if style == self.styles[1] else -logits) > margin
 
     def save(self, directory: Path) -> None:
         """Writes the weights (safetensors) and a card (JSON) with everything else."""
