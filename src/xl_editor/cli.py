@@ -524,8 +524,8 @@ def serve(
         key = api_key_file.read_text(encoding="utf-8-sig", errors="replace").strip()
         if not key:
             _refuse("--api-key-file must hold a key, and is empty.")
-    if not (key.isascii() and key.isprintable() and " " not in key):
-        _refuse("The key must be one word of ASCII characters, which a header can carry.")
+    if not (key.isascii() and key.isprintable()):
+        _refuse("The key must be one line of ASCII characters, which a header can carry.")
     if host not in LOOPBACK and not key:
         _refuse(f"--host {host} opens the server to others: give it a key with --api-key-file.")
     sources = model or list(bundled_models())

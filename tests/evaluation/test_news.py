@@ -183,6 +183,9 @@ def test_the_real_tasks_give_nothing_away(tmp_path):
 def test_too_few_articles_are_refused():
     with pytest.raises(ValueError, match="too few or too short"):
         make_tasks([["one two three"]], n_tasks=5)
+    articles = [[f"{n} {word} two three four five six seven ." for n in range(5)] for word in ("one", "ten")]
+    with pytest.raises(ValueError, match="for 100000 tasks of each kind"):  # and soon
+        make_tasks(articles, n_tasks=100_000)
     with pytest.raises(ValueError, match="no test article without a sentence that training had"):
         make_tasks([["one two three"]], n_tasks=5, seen={"one two three"})
 

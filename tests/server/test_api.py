@@ -210,6 +210,9 @@ def test_rounds_of_a_transfer_grow_into_the_trace(editor):
     [
         ("/v1/locate", b"{", 400, "bad_json", None, "not JSON"),
         ("/v1/locate", b"[" * 100_000, 400, None, None, ""),
+        ("/v1/locate", b"[]", 422, "invalid", None, "must be a JSON object"),
+        ("/v1/locate", b'"text"', 422, "invalid", None, "must be a JSON object"),
+        ("/v1/locate", b"", 422, "invalid", None, "must be a JSON object"),
         ("/v1/locate", {"text": ""}, 422, "invalid", "text", "text must not be empty"),
         ("/v1/locate", {"text": "a" * 3001}, 422, "invalid", "text", "at most 3000 characters"),
         ("/v1/transfer", {"text": "a" * 601, "to": "positive"}, 422, "invalid", "text", "at most 600 characters"),
@@ -428,6 +431,12 @@ def test_sigterm_finishes_what_was_accepted(toy_directory):
 )
 def test_what_cannot_be_served_is_one_sentence(arguments, message):
     assert_refused(arguments, message)
+
+
+@pytest.mark.parametrize("key", ["schlüssel", "two\nlines", "\ufeff"])
+def test_a_key_that_no_header_can_carry_is_refused(tmp_path, key):
+    (tmp_path / "key").write_text(key, encoding="utf-8")
+    assert_refused(["--api-key-file", str(tmp_path / "key")], "key")
 
 
 def test_a_port_that_is_taken_is_one_sentence(server, toy_directory):
