@@ -126,6 +126,13 @@ def test_brackets_of_the_text_are_written_with_a_backslash(editor, toy_directory
     assert json.loads(done.stdout)["logprob"] == pytest.approx(editor.score("the [food] was ", "great", " .").logprob)
 
 
+def test_the_most_probable_styles_come_first(editor, toy_directory):
+    done = run("classify", "the food", "--top", "1", "--json", "--model", str(toy_directory))
+    styles = editor.classify("the food")
+    best = max(styles, key=styles.get)
+    assert json.loads(done.stdout)["styles"] == {best: pytest.approx(styles[best])}
+
+
 def test_the_version_is_told():
     assert run("--version").stdout.decode().startswith("xl-editor 0")
 

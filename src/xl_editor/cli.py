@@ -206,7 +206,13 @@ def delete(
 
 
 @app.command()
-def classify(texts: Texts = None, file: File = None, model: Model = None, as_json: Json = False) -> None:
+def classify(
+    texts: Texts = None,
+    file: File = None,
+    model: Model = None,
+    top: Annotated[int | None, typer.Option(help="The most probable ones only, these first.", min=1)] = None,
+    as_json: Json = False,
+) -> None:
     """How probable is each style of the model?
 
     xl-editor classify "the food was great ."
@@ -214,7 +220,10 @@ def classify(texts: Texts = None, file: File = None, model: Model = None, as_jso
     editor = _load(model, of_styles=True)
 
     def ask(text: str) -> list[Any]:
-        return [_Styles(editor.classify(text))]
+        styles = editor.classify(text)
+        if top is not None:
+            styles = dict(sorted(styles.items(), key=lambda found: -found[1])[:top])
+        return [_Styles(styles)]
 
     _answer(texts, file, as_json, None, ask)
 
