@@ -32,12 +32,13 @@ def claim(directory: Path, name: str, files: Iterable[Path]) -> None:
         with file.open("rb") as stream:
             digests.append(content_digest(stream))
     path, written = directory / f"{name}.sha256", "\n".join(digests)
-    if path.exists() and path.read_text(encoding="ascii") != written:
+    if not path.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        write_whole(path, written)
+    elif path.read_text(encoding="ascii") != written:
         raise ValueError(
             f"{directory} holds what was made from other {name} data; choose another directory to work in."
         )
-    directory.mkdir(parents=True, exist_ok=True)
-    write_whole(path, written)
 
 
 def _fingerprint(question: Sequence[Any], weights: Iterable[Tensor]) -> str:
