@@ -234,6 +234,15 @@ def test_a_literal_control_token_is_read_as_its_characters_where_the_tokenizer_c
     assert codec("bpe").unknown_id not in codec("bpe").encode("good <end>").ids
 
 
+def test_a_token_of_several_marks_is_divided_where_it_is_cut() -> None:
+    model = Codec(byte_bpe(["It is (so). It is (ok)."] * 9), NATURAL, range(len(SPECIAL)))
+    text = "It is (so)."
+    whole, divided = model.encode(text), model.encode(text, cuts=[10])
+    assert [text[a:b] for a, b in whole.spans][-1] == ")."
+    assert [text[a:b] for a, b in divided.spans][-2:] == [")", "."]
+    assert divided.words[-1].start == 10
+
+
 def test_a_token_that_spans_several_words_makes_them_one() -> None:
     tokenizer = Tokenizer(models.WordLevel({"<unk>": 0, "n't good": 1, "was": 2}, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split("was", behavior="isolated")
@@ -248,6 +257,15 @@ def test_what_the_tokenizer_drops_becomes_unknown_or_joins_its_letter() -> None:
     assert [encoded.text[start:end] for start, end in unknown] == ["中", "文"]
     assert accents.unknown_id not in accents.encode("foo\u0301d").ids
     assert accents.encode("foo\u0301d").words[0].end == 5
+
+
+@every_codec
+def test_a_text_may_be_cut_anywhere(name: str) -> None:
+    text = "It wasn't (so) good & 'fine'. (1,000) \"ok\"?"
+    for cut in range(len(text) + 1):
+        encoded = codec(name).encode(text, cuts=[cut])
+        covered = "".join(text[start:end] for start, end in encoded.spans)
+        assert covered.replace(" ", "") == text.replace(" ", "")
 
 
 def test_slots_and_ranges_of_characters() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from itertools import pairwise
@@ -487,8 +487,7 @@ class Editor:
             _check_within("max_steps", max_steps, 0)
             rules = replace(rules, max_steps=max_steps)
         if threshold is not None:
-            if not isinstance(threshold, int | float) or not math.isfinite(threshold):
-                raise EditorError(f"threshold must be a number, got {threshold!r}.")
+            check_number("threshold", threshold)
             rules = replace(rules, threshold=threshold)
         if isinstance(rules, PaperRules):
             return partial(transfer_rounds, self.engine, target=to, rules=rules)
@@ -627,14 +626,14 @@ def _as_spaced(text: str, spans: Sequence[tuple[int, int]], pieces: Sequence[str
 
 
 def _find_span(text: str, span: tuple[int, int] | str) -> tuple[int, int]:
-    if not isinstance(span, str) and not (len(span) == 2 and all(isinstance(offset, Integral) for offset in span)):
-        raise EditorError(f"span must be a part of the text, or two character offsets, got {span!r}.")
     if isinstance(span, str):
         # Whole words, if there are such: "art" in "the start of art" is the last word, not part of another.
         start, end = next(iter(_occurrences(text, span)), (text.find(span), text.find(span) + len(span)))
         if not span or start < 0:
             raise TextError(f"span must be part of the text, got {span!r}.")
         return start, end
+    if not (isinstance(span, Collection) and len(span) == 2 and all(isinstance(offset, Integral) for offset in span)):
+        raise EditorError(f"span must be a part of the text, or two character offsets, got {span!r}.")
     start, end = span
     if not 0 <= start <= end <= len(text):
         raise TextError(f"span must lie within 0..{len(text)}, got {span!r}.")
@@ -680,8 +679,7 @@ def _decoding(n: int, beam: int | None, max_length: int, sample: bool, top_k: in
         _check_within("beam", width, n, MAX_ANSWERS)
     for name, number, least in (("max_length", max_length, 1), ("top_k", top_k, 0), ("seed", seed, 0)):
         _check_within(name, number, least)
-    if not isinstance(top_p, int | float):
-        raise EditorError(f"top_p must be a number, got {top_p!r}.")
+    check_number("top_p", top_p)
     try:
         return Decoding(n_best=n, beam=width, max_length=max_length, sample=sample, top_k=top_k, top_p=top_p, seed=seed)
     except ValueError as error:
@@ -692,6 +690,12 @@ def _checked_text(text: object, argument: str = "text") -> str:
     if not isinstance(text, str):
         raise EditorError(f"{argument} must be a string, got {text!r}.")
     return text
+
+
+def check_number(name: str, value: float) -> None:
+    """Refuse what is no number, or none that can be compared."""
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise EditorError(f"{name} must be a number, got {value!r}.")
 
 
 def _check_within(name: str, value: int, least: int, most: int | None = None) -> None:

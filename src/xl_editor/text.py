@@ -410,7 +410,7 @@ class Codec:
         pieces, tokenised = self._cut(text, tokenised)
         model_text, starts, ends = self._model_text(text, pieces)
         word_starts = {start for start, _ in pieces}
-        cuts = word_starts.intersection(cuts)
+        cuts = word_starts.intersection(cuts, starts)  # a word of dropped characters is not in the model's text
         ids: list[int] = []
         spans: list[Span] = []
         shared: set[int] = set()  # the tokens that are later parts of a character which another one began

@@ -282,20 +282,23 @@ def test_blank_lines_of_json_stay_too(task, tmp_path):
 def test_an_output_that_is_edited_again_loses_no_text_that_fails(ending, task, tmp_path):
     source, target, too_long = tmp_path / f"in{ending}", tmp_path / "out.jsonl", "word " * 600
     if ending == ".parquet":
-        write_parquet(source, TEXTS[:2], edited=[TEXTS[2], too_long])
+        write_parquet(source, TEXTS[:3], edited=[TEXTS[2], too_long, None])
     else:
-        rows = [{"text": text, "edited": edited} for text, edited in zip(TEXTS[:2], [TEXTS[2], too_long], strict=True)]
+        edited = [TEXTS[2], too_long, None]
+        rows = [{"text": text, "edited": again} for text, again in zip(TEXTS[:3], edited, strict=True)]
         source.write_text("".join(json.dumps(row) + "\n" for row in rows))
     for out in {target, tmp_path / f"out{ending}"}:
         run(source, out, task, field="edited")
-    edited, failed = read_jsonl(target)
+    edited, failed, nothing = read_jsonl(target)
+    assert nothing["edited"] is None
+    assert "must be a string" in nothing["error"]
     assert edited["edited"] != TEXTS[2]
     assert failed["edited"] == too_long
     assert "600 tokens" in failed["error"]
     if ending == ".parquet":
         from pyarrow.parquet import read_table
 
-        assert read_table(tmp_path / "out.parquet").column("edited").to_pylist()[1] == too_long
+        assert read_table(tmp_path / "out.parquet").column("edited").to_pylist()[1:] == [too_long, None]
 
 
 def test_what_json_has_no_word_for_is_null(task, tmp_path):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from xl_editor.editor import Call, EditorError, Unit
+from xl_editor.editor import Call, EditorError, Unit, check_number
 from xl_editor.text import BLANK
 
 if TYPE_CHECKING:
@@ -92,8 +91,8 @@ class Task:
             is_used = self.operation in USED_BY.get(setting.name, OPERATIONS)
             if not is_used and getattr(self, setting.name) != setting.default:
                 raise EditorError(f"{setting.name} must be left out: {self.operation} does not use it.")
-        if self.threshold is not None and not math.isfinite(self.threshold):
-            raise EditorError(f"threshold must be a number, got {self.threshold}.")
+        if self.threshold is not None:
+            check_number("threshold", self.threshold)
         texts = {"transfer": [], "infill": [f"a {BLANK} a"]}.get(self.operation, ["a"])
         for answer in self._answer_all(editor, texts):
             if answer.error is not None:

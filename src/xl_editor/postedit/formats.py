@@ -199,7 +199,8 @@ class Parquet:
         for name in names:
             values = [answer.to_dict().get(name) for answer in answers]
             if name == field:  # which a row that failed keeps
-                values = [old if new is None else new for old, new in zip(self.texts(rows, field), values, strict=True)]
+                before = rows.column(field).to_pylist()
+                values = [old if new is None else new for old, new in zip(before, values, strict=True)]
             if name == "trace":
                 values = [None if value is None else _json(value).decode() for value in values]
             table = table.append_column(name, pa.array(values, kinds.get(name, pa.string())))
