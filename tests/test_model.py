@@ -203,7 +203,7 @@ def test_context_states_do_not_change_with_y(model, problem, other):
         content, queries = insertion_places(size, [(len(left), len(left + inserted))])
         content, queries = stack([content]), stack([queries])
         _, cache = model.advance(torch.tensor([left + inserted + right]), relate(content, queries), n_read=len(queries))
-        return [layer[:, :, (content.slot[0] < 0)] for layer in cache.keys]
+        return [layer.now[:, :, (content.slot[0] < 0)] for layer in cache.keys]
 
     for a, b in zip(context_keys(y), context_keys(other), strict=True):
         torch.testing.assert_close(a, b, atol=1e-5, rtol=0)
@@ -285,6 +285,30 @@ def test_incremental_equals_parallel_with_two_slots(model, text, first, second):
                 ids[:, new], relate(content[:, new], queries[:, now], keys), n_read=int(now.sum()), cache=cache
             )
             torch.testing.assert_close(model.logits(states), expected[:, now], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_a_cache_grows_in_place_and_a_copy_goes_its_own_way(model, gradients):
+    """Over several of the caches' rooms, and from one context on in two ways."""
+    y = {"this": [(7 * k) % (VOCAB - 1) for k in range(70)], "other": [(5 * k + 3) % (VOCAB - 1) for k in range(70)]}
+    left, right = [1, 2, 3], [4, 5]
+    places = stack([insertion_places(5, [(3, 3)])[0]])
+    with torch.set_grad_enabled(gradients):
+        _, cache = model.advance(torch.tensor([left + right]), relate(places, places[:, :0]), n_read=0)
+        going_on = {"this": cache, "other": cache.select(torch.tensor([0]))}
+        keys, found = places, {"this": [], "other": []}
+        for k in range(70):
+            new, query = (stack([inserted_places(3, range(at, at + 1))]) for at in (k, k + 1))
+            keys = concatenate([keys, new])
+            for which, cache in going_on.items():
+                ids = torch.tensor([[y[which][k]]])
+                states, _ = model.advance(ids, relate(new, query, keys), n_read=1, cache=cache)
+                found[which].append(model.logits(states).log_softmax(-1)[0, 0, (y[which] + [VOCAB - 1])[k + 1]])
+    for which, inserted in y.items():
+        (expected,) = logprobs(model, [(left, inserted, right)])
+        torch.testing.assert_close(torch.stack(found[which]), expected[1:], atol=1e-5, rtol=0)
+    with pytest.raises(ModelError, match="does not fit"):  # what was known before the cache grew is out of date
+        model.advance(ids, relate(new, query, keys), n_read=1, cache=cache)
 
 
 @pytest.mark.parametrize("n_layer", [1, 3])

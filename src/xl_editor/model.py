@@ -105,16 +105,43 @@ class XLEditorConfig:
         }
 
 
+class Grown:
+    """Keys or values that grow, with room behind them: appending copies what is new, not what is there."""
+
+    ROOM = 32  # for more tokens
+
+    def __init__(self, start: Tensor) -> None:
+        self.now = start  # (B, H, K, D)
+        self._room = start  # `now` is its beginning
+
+    def append(self, new: Tensor) -> Tensor:
+        batch, n_heads, size, d_head = self.now.shape
+        end = size + new.shape[2]
+        if torch.is_grad_enabled():  # autograd wants back what it has read
+            self.now = torch.cat([self.now, new], dim=2)
+        elif end > size:
+            if end > self._room.shape[2]:
+                self._room = new.new_empty(batch, n_heads, end + self.ROOM, d_head)
+                self._room[:, :, :size] = self.now
+            self._room[:, :, size:end] = new
+            self.now = self._room[:, :, :end]
+        return self.now
+
+
 @dataclass(frozen=True)
 class Cache:
-    """Keys and values of all content so far, a layer each. *Shape:* (B, H, K, D)."""
+    """Keys and values of all content so far, a layer each. What goes on from it, `advance` appends."""
 
-    keys: tuple[Tensor, ...]
-    values: tuple[Tensor, ...]
+    keys: tuple[Grown, ...]
+    values: tuple[Grown, ...]
+
+    @property
+    def size(self) -> int:
+        return self.keys[0].now.shape[2]
 
     def select(self, index: Tensor) -> Cache:
-        """The cache with these rows of the batch, in this order (rows may repeat or be left out)."""
-        return Cache(tuple(k[index] for k in self.keys), tuple(v[index] for v in self.values))
+        """A copy with these rows of the batch, in this order (rows may repeat or be left out)."""
+        return Cache(*(tuple(Grown(grown.now[index]) for grown in part) for part in (self.keys, self.values)))
 
 
 class Dropout(nn.Module):
@@ -350,7 +377,8 @@ class XLEditorModel(nn.Module):
                 (first those in the cache, then the N appended), (B, R, K). Every row must see some key.
             n_read: how many rows, from the end, to return: usually the query rows. In the last layer only
                 these are computed, because nobody else's output is read.
-            cache: what came before, from an earlier call with the same batch size.
+            cache: what came before, from an earlier call with the same batch size. It is appended to; to go on from
+                it in two ways, take a copy.
 
         Returns:
             The final states of the rows read, (B, n_read, d_model), and the cache with the tokens appended.
@@ -375,7 +403,7 @@ class XLEditorModel(nn.Module):
         unseen = torch.zeros_like(relation.visible, dtype=rows.dtype).masked_fill_(~relation.visible, -math.inf)
         pairs = Pairs(distance, unseen.unsqueeze(1), relation.other_segment)
 
-        keys, values = [], []
+        started = []
         for depth, layer in enumerate(self.transformer.layers()):
             first = n_rows - n_read if depth == self.config.n_layer - 1 else 0  # of the rows whose output is read
             attention = layer.rel_attn
@@ -386,15 +414,14 @@ class XLEditorModel(nn.Module):
                 query = attention.queries(rows[:, first:])
                 key, value = attention.keys_and_values(rows[:, :n_content].contiguous())
             key, value = key.transpose(1, 2), value.transpose(1, 2)
-            if cache is not None:
-                key = torch.cat([cache.keys[depth], key], dim=2)
-                value = torch.cat([cache.values[depth], value], dim=2)
-            keys.append(key)
-            values.append(value)
+            if cache is None:
+                started.append((Grown(key), Grown(value)))
+            else:
+                key, value = cache.keys[depth].append(key), cache.values[depth].append(value)
             if first < n_rows:
                 read = pairs.rows_from(first)
                 rows = layer.ff(attention(rows[:, first:], query, key, value, positions[depth], read))
-        return self.dropout(rows[:, :n_read]), Cache(tuple(keys), tuple(values))
+        return self.dropout(rows[:, :n_read]), cache or Cache(*zip(*started, strict=True))
 
     def logits(self, states: Tensor) -> Tensor:
         """Scores of the next token. *Shape:* (…, d_model) → (…, vocab_size)."""
@@ -458,7 +485,7 @@ class XLEditorModel(nn.Module):
         return torch.cat([angles.sin(), angles.cos()], dim=-1).to(weight.dtype)
 
     def _check(self, ids: Tensor, relation: Relation, n_read: int, cache: Cache | None) -> None:
-        n_cached = cache.keys[0].shape[2] if cache is not None else 0
+        n_cached = cache.size if cache is not None else 0
         if ids.dim() != 2 or relation.distance.dim() != 3:
             raise ModelError(
                 f"advance wants ids (B, N) and a relation (B, R, K), got shapes {tuple(ids.shape)} and "
