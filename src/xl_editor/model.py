@@ -108,17 +108,17 @@ class XLEditorConfig:
 class Grown:
     """Keys or values that grow, with room behind them: appending copies what is new, not what is there."""
 
-    ROOM = 32  # for more tokens
+    ROOM = 8  # for more tokens: what is inserted is seldom longer
 
-    def __init__(self, start: Tensor) -> None:
-        self.now = start  # (B, H, K, D)
-        self._room = start  # `now` is its beginning
+    def __init__(self, room: Tensor, size: int | None = None) -> None:
+        self._room = room  # (B, H, at least K, D)
+        self.now = room[:, :, :size]  # (B, H, K, D)
 
     def append(self, new: Tensor) -> Tensor:
         batch, n_heads, size, d_head = self.now.shape
         end = size + new.shape[2]
         if torch.is_grad_enabled():  # autograd wants back what it has read
-            self.now = torch.cat([self.now, new], dim=2)
+            self.now = self._room = torch.cat([self.now, new], dim=2)
         elif end > size:
             if end > self._room.shape[2]:
                 self._room = new.new_empty(batch, n_heads, end + self.ROOM, d_head)
@@ -126,6 +126,9 @@ class Grown:
             self._room[:, :, size:end] = new
             self.now = self._room[:, :, :end]
         return self.now
+
+    def select(self, index: Tensor) -> Grown:
+        return Grown(self._room[index], self.now.shape[2])
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,7 @@ class Cache:
 
     def select(self, index: Tensor) -> Cache:
         """A copy with these rows of the batch, in this order (rows may repeat or be left out)."""
-        return Cache(*(tuple(Grown(grown.now[index]) for grown in part) for part in (self.keys, self.values)))
+        return Cache(*(tuple(grown.select(index) for grown in part) for part in (self.keys, self.values)))
 
 
 class Dropout(nn.Module):
