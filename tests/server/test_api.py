@@ -218,6 +218,7 @@ def test_rounds_of_a_transfer_grow_into_the_trace(editor):
         ("/v1/transfer", {"text": "a" * 601, "to": "positive"}, 422, "invalid", "text", "at most 600 characters"),
         ("/v1/locate", {"text": ["a"] * 65}, 422, "invalid", "text", "at most 64"),
         ("/v1/locate", {"text": ["the food", " "]}, 422, "invalid", "text.1", "must not be empty"),
+        ("/v1/transfer", {"text": ["a", " "], "to": "positive"}, 422, "invalid", "text.1", "must not be empty"),
         ("/v1/locate", {"text": "a", "top": "3"}, 422, "invalid", "top", "valid integer"),
         ("/v1/locate", {"text": "a", "colour": 3}, 422, "invalid", "colour", "not permitted"),
         ("/v1/locate", {"text": "a", "style": "ironic"}, 422, "invalid", "style", "negative, positive"),

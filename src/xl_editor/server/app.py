@@ -24,7 +24,7 @@ from xl_editor.server import schema
 from xl_editor.server.errors import ApiError, invalid, refused
 from xl_editor.server.guard import Guard
 from xl_editor.server.metrics import Metrics
-from xl_editor.server.worker import BusyError, StoppingError, Worker
+from xl_editor.server.worker import BusyError, RefusedTextError, StoppingError, Worker
 
 PAGE = Path(__file__).parent / "page"
 LIMITS = {
@@ -259,6 +259,8 @@ async def _translated(work: Awaitable[Result], asked: schema.Request) -> Result:
         raise ApiError(503, str(stopping), retry_after=1) from None
     except asyncio.TimeoutError:
         raise ApiError(503, "The answer took too long; try a shorter text.", kind="timeout") from None
+    except RefusedTextError as error:
+        raise refused(error, type(asked).model_fields, error.index if asked.is_list else None) from None
     except ValueError as error:
         raise refused(error, type(asked).model_fields) from None
 

@@ -40,6 +40,14 @@ class StoppingError(Exception):
     """The server finishes what it has accepted, and accepts nothing more."""
 
 
+class RefusedTextError(ValueError):
+    """One of the texts of a transfer cannot be revised."""
+
+    def __init__(self, message: str, index: int) -> None:
+        super().__init__(message)
+        self.index = index
+
+
 class _NobodyWaitsError(Exception):
     """All who asked for what is being computed have left."""
 
@@ -258,9 +266,13 @@ class Worker:
         """All of them, but for those with a text that is refused, which is no fault of the others."""
         accepted = []
         for portion in portions:
+            index = len(portion.job.answers)
             try:
                 for text in portion.texts:
                     portion.job.editor.check(text)
+                    index += 1
+            except ValueError as refusal:
+                portion.job.tell(RefusedTextError(str(refusal), index))
             except Exception as error:
                 portion.job.tell(error)
             else:
