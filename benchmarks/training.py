@@ -6,9 +6,9 @@ and asks for the targets by `target_mapping`; it keeps its own distances, as it 
 of its own, set up as its users run it (as in model.py); they take turns, and medians are reported.
 
 Arithmetic is what the method needs, three times a forward pass: no padding, only pairs that attend, and in the last
-layer nothing but keys and values of the content.
+layer nothing but keys and values of the content. The peak is float32's.
 
-    python benchmarks/training.py [RECIPE --data DIR] [--steps 4] [--rounds 7] [--threads N] [--profile]
+    python benchmarks/training.py [RECIPE --data DIR] [--steps 4] [--rounds 7] [--threads N] [--bfloat16] [--profile]
 
 Without a recipe, recipes/yelp.yaml is trained on made-up sentences of Yelp's lengths.
 """
@@ -45,8 +45,10 @@ from xl_editor.training.recipe import Recipe, load_recipe
 from xl_editor.training.run import load_data, make_objective, prepare_process, stream_settings
 from xl_editor.training.sampling import Slots
 from xl_editor.training.stream import MicroBatches
+from xl_editor.training.trainer import rounded_products
 
 SIDES = ("theirs", "theirs, our allocator", "ours")
+ROUNDED = ("theirs, bfloat16", "ours, bfloat16")  # with `optim.precision: bfloat16`, or autocast, which is the same
 YELP = Path(__file__).parents[1] / "recipes" / "yelp.yaml"
 # Sentences of 1..15 words in Yelp's training text, and how many different words there are.
 YELP_LENGTHS = (1478, 8959, 22148, 25736, 36386, 39827, 37977, 36859, 36455, 36436, 35552, 34525, 32502, 30117, 28302)
@@ -201,13 +203,15 @@ class Side:
         ours = make_objective(recipe, tokenizer, corpus.style_names)
         if not isinstance(ours, InsertionObjective):
             raise SystemExit("The seq2seq baseline is a model of transformers: there is nothing to compare it with.")
-        self.objective: Any = ours if side == "ours" else TheirObjective(ours)
+        is_ours = side.startswith("ours")
+        self.objective: Any = ours if is_ours else TheirObjective(ours)
+        self.precision = "bfloat16" if side in ROUNDED else "float32"
         self.objective.train()
         self.stream = MicroBatches(corpus, self.objective, stream_settings(recipe))
         per_step = recipe.batches_per_step
         self.steps = [range(step * per_step, (step + 1) * per_step) for step in range(n_steps)]
         # Nobody has written a fast collator for their side, so none is held against them: it is done beforehand.
-        self.made = {} if side == "ours" else {item: self.stream[item] for step in self.steps for item in step}
+        self.made = {} if is_ours else {item: self.stream[item] for step in self.steps for item in step}
         o = recipe.optim
         self.clip = o.clip
         self.optimiser = torch.optim.AdamW(
@@ -219,7 +223,9 @@ class Side:
             batches = [self.made.get(item) or self.stream[item] for item in step]
             n_targets = sum(int((batch["labels"] != IGNORED).sum()) for batch in batches)
             for batch in batches:
-                self.objective(**batch, num_items_in_batch=n_targets)["loss"].backward()
+                with rounded_products(self.precision, torch.device("cpu")):
+                    loss = self.objective(**batch, num_items_in_batch=n_targets)["loss"]
+                loss.backward()
             nn.utils.clip_grad_norm_(self.objective.parameters(), self.clip)
             self.optimiser.step()
             self.optimiser.zero_grad()
@@ -251,7 +257,7 @@ class Side:
 
 def serve(side: str, recipe: Recipe, n_steps: int, threads: int) -> None:
     """Answer each line of standard input by a line of JSON."""
-    torch.set_num_threads(threads) if side == "theirs" else prepare_process(threads)
+    torch.set_num_threads(threads) if side in ("theirs", "theirs, bfloat16") else prepare_process(threads)
     logging.set_verbosity_error()  # their language model has no use for our classifier, and says so at length
     logging.disable_progress_bar()
     torch.manual_seed(0)
@@ -285,12 +291,12 @@ def asker(side: str, arguments: list[str]) -> Callable[[str], Any]:
     return ask
 
 
-def compare(arguments: list[str], n_steps: int, rounds: int, *, with_profile: bool) -> None:
-    sides = {side: asker(side, arguments) for side in SIDES}
+def compare(names: tuple[str, ...], arguments: list[str], n_steps: int, rounds: int, *, with_profile: bool) -> None:
+    sides = {side: asker(side, arguments) for side in names}
     work = sides["ours"]("work")
     targets = sides["ours"]("targets")
     assert all(ask("targets") == targets for ask in sides.values()), "the sides have other targets"
-    seconds: dict[str, list[float]] = {side: [] for side in SIDES}
+    seconds: dict[str, list[float]] = {side: [] for side in sides}
     peaks = []
     for turn in range(rounds + 1):
         for side, ask in sides.items():
@@ -305,12 +311,16 @@ def compare(arguments: list[str], n_steps: int, rounds: int, *, with_profile: bo
     print(f"medians of {rounds} rounds of {n_steps} steps")
     print(f"{work['n_tokens'] / n_steps:,.0f} tokens and {work['n_targets'] / n_steps:,.0f} targets a step", end="; ")
     print(f"{work['padding']:.1%} padding, vocabulary {work['vocabulary']:,}")
-    print(f"{'':24}{'ms a step':>10}{'tokens/s':>10}{'targets/s':>11}{'GFLOP/s':>9}{'of peak':>9}{'ours is':>9}")
+    print(
+        f"{'':24}{'ms a step':>10}{'tokens/s':>10}{'targets/s':>11}{'GFLOP/s':>9}{'of peak':>9}{'ours is':>9}"
+        + (f"{'in bfloat16':>13}" if "ours, bfloat16" in median else "")
+    )
     for side, taken in median.items():
         rate = work["gflop"] / taken
         print(
             f"{side:24}{1e3 * taken / n_steps:10.1f}{work['n_tokens'] / taken:10,.0f}"
             f"{work['n_targets'] / taken:11,.0f}{rate:9.0f}{rate / peak:9.0%}{taken / median['ours']:8.2f}×"
+            + (f"{taken / median['ours, bfloat16']:12.2f}×" if "ours, bfloat16" in median else "")
         )
     if with_profile:
         print(sides["ours"]("profile"))
@@ -325,7 +335,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--profile", action="store_true", help="also print where our time goes")
-    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
+    parser.add_argument("--bfloat16", action="store_true", help="also train both in bfloat16")
+    parser.add_argument("--side", choices=(*SIDES, *ROUNDED), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.side:
         serve(given.side, load_recipe(given.recipe, given.settings), given.steps, given.threads)
@@ -336,7 +347,8 @@ def main() -> None:
         overrides = [part for setting in (*data, *given.settings) for part in ("--set", setting)]
         load_recipe(given.recipe, overrides[1::2])  # refused here, and not in each process
         sizes = ["--steps", str(given.steps), "--threads", str(given.threads)]
-        compare([str(given.recipe), *overrides, *sizes], given.steps, given.rounds, with_profile=given.profile)
+        names = (*SIDES, *ROUNDED) if given.bfloat16 else SIDES
+        compare(names, [str(given.recipe), *overrides, *sizes], given.steps, given.rounds, with_profile=given.profile)
 
 
 if __name__ == "__main__":

@@ -178,16 +178,16 @@ class Dropout(nn.Module):
             return None
         if x.device.type != "cpu" or x.numel() > self.POOL // 2:
             return F.dropout(torch.ones_like(x), self.p)
-        pool = _dropout_mask(self.p, self.POOL).to(x.dtype)
+        pool = _dropout_mask(self.p, self.POOL, x.dtype)
         offset = int(torch.randint(self.POOL - x.numel(), ()))
         return pool[offset : offset + x.numel()].view(x.shape)
 
 
 @lru_cache(maxsize=4)
-def _dropout_mask(p: float, size: int) -> Tensor:
+def _dropout_mask(p: float, size: int, dtype: torch.dtype) -> Tensor:
     """0 with probability p, else 1 / (1 − p); the same in every process and every run."""
     generator = torch.Generator().manual_seed(0)
-    return torch.rand(size, generator=generator).ge_(p).div_(1 - p)
+    return torch.rand(size, generator=generator).ge_(p).div_(1 - p).to(dtype)
 
 
 @dataclass(frozen=True)

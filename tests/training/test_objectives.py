@@ -83,6 +83,24 @@ def test_summed_cross_entropy_is_torchs(dtype, n_rows):
         torch.testing.assert_close(summed_cross_entropy(ours[0], head, targets), expected, rtol=1e-5, atol=1e-5)
 
 
+def test_under_autocast_only_the_factors_are_rounded():
+    torch.manual_seed(0)
+    targets = torch.randint(0, 31, (300,))
+    states, weight, bias = torch.randn(300, 8), torch.randn(31, 8), torch.randn(31)
+    ours = [value.clone().requires_grad_() for value in (states, weight, bias)]
+    theirs = [value.bfloat16().float().requires_grad_() for value in (states, weight, bias)]
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = summed_cross_entropy(ours[0], SimpleNamespace(weight=ours[1], bias=ours[2]), targets)
+    expected = F.cross_entropy(theirs[0] @ theirs[1].t() + theirs[2], targets, reduction="sum")
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss, expected, rtol=2e-3, atol=0)
+    loss.backward()
+    expected.backward()
+    for mine, its in zip(ours, theirs, strict=True):
+        assert mine.grad.dtype == torch.float32
+        assert (mine.grad - its.grad).norm() < 0.01 * its.grad.norm()
+
+
 def test_summed_cross_entropy_has_the_gradients_of_its_value(monkeypatch):
     monkeypatch.setattr(SummedCrossEntropy, "ROWS_AT_ONCE", 3)
     torch.manual_seed(0)

@@ -1,8 +1,8 @@
 """Muon (Jordan et al. 2024): the matrices of the layers move along their orthogonalised momentum, the rest as AdamW's.
 
-Torch's own Muon computes in bfloat16, which many CPUs do slowly or not at all, and refuses XLNet's attention weights,
-which have three axes (d_model, heads, d_head). A learning rate means the same for both kinds: an update of a matrix is
-scaled to the size that AdamW's typically has (Liu et al. 2025).
+Torch's own Muon always computes in bfloat16, which many CPUs do slowly or not at all, and refuses XLNet's attention
+weights, which have three axes (d_model, heads, d_head). A learning rate means the same for both kinds: an update of a
+matrix is scaled to the size that AdamW's typically has (Liu et al. 2025).
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ SIZE_OF_ADAMW = 0.2  # root mean square of its updates, in learning rates
 class Muon(torch.optim.Optimizer):
     """Parameters of a group that says `is_hidden` are matrices: their first axis by all the others."""
 
-    def __init__(self, groups: list[dict[str, Any]], lr: float, betas: tuple[float, float]) -> None:
+    def __init__(
+        self,
+        groups: list[dict[str, Any]],
+        lr: float,
+        betas: tuple[float, float],
+        products: torch.dtype = torch.float32,
+    ) -> None:
+        self.products = products  # what it multiplies matrices in
         super().__init__(groups, {"lr": lr, "betas": betas, "eps": 1e-8, "weight_decay": 0.0, "is_hidden": False})
 
     @torch.no_grad()
@@ -46,7 +53,7 @@ class Muon(torch.optim.Optimizer):
         momentum = state["momentum"]
         momentum.mul_(MOMENTUM).add_(parameter.grad)
         ahead = torch.add(parameter.grad, momentum, alpha=MOMENTUM).flatten(1)  # Nesterov's
-        update = orthogonalised(ahead).view_as(parameter)
+        update = orthogonalised(ahead.to(self.products)).to(parameter.dtype).view_as(parameter)
         size = SIZE_OF_ADAMW * max(ahead.shape) ** 0.5  # an orthogonal matrix has entries of 1 / √(its longer side)
         parameter.mul_(1 - lr * weight_decay).add_(update, alpha=-lr * size)
 

@@ -163,30 +163,37 @@ class SummedCrossEntropy(torch.autograd.Function):
     def forward(
         ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, with_gradients: bool = True
     ) -> Tensor:
-        total = states.new_zeros(())
-        of_states, of_weight, of_bias = (
-            torch.empty_like(states),
-            torch.zeros_like(weight),
-            torch.zeros_like(bias),
-        )
-        for first in range(0, len(states), SummedCrossEntropy.ROWS_AT_ONCE):
-            rows = slice(first, first + SummedCrossEntropy.ROWS_AT_ONCE)
-            logprobs = torch.log_softmax(torch.addmm(bias, states[rows], weight.t()), dim=-1)
-            target = targets[rows, None]
-            total -= logprobs.gather(1, target).sum()
-            if with_gradients:  # d loss / d logits = softmax − one-hot
-                slope = logprobs.exp_()
-                slope.scatter_add_(1, target, slope.new_full(target.shape, -1.0))
-                torch.mm(slope, weight, out=of_states[rows])
-                of_weight.addmm_(slope.t(), states[rows])
-                of_bias += slope.sum(0)
+        # Under autocast the factors of products are rounded; sums over the vocabulary are not.
+        device = states.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+        with torch.autocast(device, enabled=False):
+            factors, weights, biases = states.to(dtype), weight.to(dtype), bias.to(dtype)
+            total = bias.new_zeros(())
+            of_states = torch.empty_like(factors)
+            of_weight, of_bias = torch.zeros_like(weight), torch.zeros_like(bias)
+            for first in range(0, len(states), SummedCrossEntropy.ROWS_AT_ONCE):
+                rows = slice(first, first + SummedCrossEntropy.ROWS_AT_ONCE)
+                logits = torch.addmm(biases, factors[rows], weights.t())
+                logprobs = torch.log_softmax(logits, dim=-1, dtype=weight.dtype)
+                target = targets[rows, None]
+                total -= logprobs.gather(1, target).sum()
+                if with_gradients:  # d loss / d logits = softmax − one-hot
+                    slope = logprobs.exp_()
+                    slope.scatter_add_(1, target, slope.new_full(target.shape, -1.0))
+                    of_bias += slope.sum(0)
+                    slope = slope.to(dtype)
+                    torch.mm(slope, weights, out=of_states[rows])
+                    if dtype == weight.dtype:
+                        of_weight.addmm_(slope.t(), factors[rows])
+                    else:  # what is rounded is added to sums that are not
+                        of_weight += torch.mm(slope.t(), factors[rows])
         ctx.save_for_backward(of_states, of_weight, of_bias)
         return total
 
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
         of_states, of_weight, of_bias = ctx.saved_tensors
-        return of_states * slope, of_weight * slope, of_bias * slope, None, None
+        return of_states.to(of_weight.dtype) * slope, of_weight * slope, of_bias * slope, None, None
 
 
 def places_and_labels(

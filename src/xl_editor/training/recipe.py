@@ -135,9 +135,10 @@ class OptimRecipe:
     save_every_minutes: float = _key("Minutes between two checkpoints.", 10.0, above=0)
     seed: int = _key("Of the weights, of the order of the data and of all intervals.", 0, least=0)
     threads: int | None = _key("Of each process; as many as there are cores by default.", None, least=1)
-    precision: Literal["float32", "bfloat16"] = _key(
-        "Of the factors of matrix products; sums, weights and all the rest stay float32. bfloat16 is several times as "
-        "fast where the machine has it (AMX, tensor cores), and slower where it has not.",
+    precision: Literal["float32", "bfloat16", "auto"] = _key(
+        "Of the factors of matrix products; sums, weights and all the rest stay float32. bfloat16 is up to twice as "
+        "fast where the machine has it, and slower where it has not; auto takes it where it is faster, and keeps to "
+        "that.",
         "float32",
     )
 

@@ -43,6 +43,8 @@ from xl_editor.training.trainer import (
     SaveByTheClock,
     ShowProgress,
     find_checkpoints,
+    product_dtype,
+    rounded_products,
 )
 from xl_editor.training.vocabulary import SpecialIds, pretrained_tokenizer, special_ids
 
@@ -51,7 +53,20 @@ RECIPE_FILE = "recipe.yaml"
 DEVELOPMENT_SEQUENCES = 4000  # looked at during training; enough for two digits of loss
 LOG_EVERY_STEPS = 50
 TIMED_STEPS = 12  # of the calibration for `minutes`
-BFLOAT16_PRODUCT = "import torch; torch.set_float32_matmul_precision('medium'); a = torch.ones(64, 64); a @ a"
+# Prints how many times as fast a product of bfloat16 numbers is as one of float32 numbers.
+BFLOAT16_PRODUCTS = """
+import time, torch
+def seconds(factors):
+    times = []
+    for _ in range(20):
+        started = time.perf_counter()
+        factors @ factors[:256]
+        times.append(time.perf_counter() - started)
+    return sorted(times)[10]
+factors = torch.ones(2048, 256)
+print(seconds(factors) / seconds(factors.bfloat16()))
+"""
+WORTH_ROUNDING = 1.3  # times as fast must the products be: casts take some of it back
 LONGEST_POSITION = 2048  # of the Transformer's sinusoids: not learnt, so longer texts than the training's can be read
 
 
@@ -66,6 +81,7 @@ class RunFacts:
     recipe: dict[str, Any]
     n_steps: int
     text: str = ""  # a fingerprint of the training and development text, and of the vocabulary
+    precision: str = "float32"  # of the factors of products, once `auto` is settled
 
 
 def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Console | None = None) -> bool:
@@ -75,10 +91,10 @@ def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Consol
     if processes.is_main_process:
         check_output(output, resume=resume)
         check_shares(recipe, processes.num_processes)
-        if recipe.optim.precision == "bfloat16":
-            check_bfloat16()
+    is_first = processes.is_main_process and not resume
+    precision = settle_precision(recipe.optim.precision) if is_first else ""  # the others find it in the facts
 
-    prepare_process(recipe.optim.threads, recipe.optim.precision)
+    prepare_process(recipe.optim.threads)
     # Of many processes one makes the caches and settles the facts; the others wait, and find them.
     with processes.main_process_first():
         set_seed(recipe.optim.seed)
@@ -92,7 +108,7 @@ def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Consol
             if not len(plan.sequences):
                 raise RunError(f"The {name} text holds no sequence of two tokens or more.")
         text = f"{corpus.fingerprint} {development.fingerprint}"
-        facts = load_facts(recipe, text, output, objective, stream, console)
+        facts = load_facts(recipe, text, precision, output, objective, stream, console)
     stream.n_steps = facts.n_steps
     if n_cut := stream.plan(0).sequences.n_cut:
         console.print(f"{n_cut:,} sequences are longer than {recipe.data.max_tokens} tokens, and cut.", highlight=False)
@@ -114,6 +130,7 @@ def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Consol
         most_development_sequences=DEVELOPMENT_SEQUENCES,
         output=output,
         with_muon=recipe.optim.optimizer == "muon",
+        precision=facts.precision,
     )
     clock = SaveByTheClock(recipe.optim.save_every_minutes)
     trainer.add_callback(clock)
@@ -148,16 +165,26 @@ def check_shares(recipe: Recipe, n_processes: int) -> None:
         )
 
 
-def check_bfloat16() -> None:
-    """Let a child try: some virtual machines have AMX, hide how to set it up, and die of their first product."""
-    if subprocess.run([sys.executable, "-c", BFLOAT16_PRODUCT], capture_output=True).returncode:
+def settle_precision(wanted: str) -> str:
+    """Float32 or bfloat16, for `auto` the faster one.
+
+    A child tries: some virtual machines have AMX, hide how to set it up, and die of their first product.
+    """
+    if wanted == "float32":
+        return wanted
+    if torch.cuda.is_available():
+        return "bfloat16" if wanted == "bfloat16" or torch.cuda.is_bf16_supported() else "float32"
+    tried = subprocess.run([sys.executable, "-c", BFLOAT16_PRODUCTS], capture_output=True, text=True)
+    if wanted == "auto":
+        return "bfloat16" if tried.returncode == 0 and float(tried.stdout) >= WORTH_ROUNDING else "float32"
+    if tried.returncode:
         raise RunError("This machine fails at products of bfloat16 numbers; leave out optim.precision.")
+    return wanted
 
 
-def prepare_process(threads: int | None, precision: str = "float32") -> None:
+def prepare_process(threads: int | None) -> None:
     n_processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     torch.set_num_threads(threads or max(1, (os.cpu_count() or 1) // n_processes_here))
-    torch.set_float32_matmul_precision("medium" if precision == "bfloat16" else "highest")
     # glibc gives large blocks back at once and then faults in every page anew (see docs/benchmarks.md).
     try:
         libc = ctypes.CDLL("libc.so.6")
@@ -321,6 +348,7 @@ def stream_settings(recipe: Recipe) -> StreamSettings:
 def load_facts(
     recipe: Recipe,
     text: str,
+    precision: str,
     output: Path,
     objective: InsertionObjective | Seq2SeqObjective,
     stream: MicroBatches,
@@ -342,26 +370,30 @@ def load_facts(
     else:
         assert recipe.optim.minutes is not None  # a recipe has one of the three
         with console.status("measuring the speed"):
-            seconds = seconds_a_step(objective, stream, with_muon=recipe.optim.optimizer == "muon")
+            seconds = seconds_a_step(objective, stream, with_muon=recipe.optim.optimizer == "muon", precision=precision)
         n_steps = max(1, int(60 * recipe.optim.minutes / seconds))
-    facts = RunFacts(json.loads(json.dumps(recipe.to_dict())), n_steps, text)
+    facts = RunFacts(json.loads(json.dumps(recipe.to_dict())), n_steps, text, precision)
     write_whole(path, json.dumps(dataclasses.asdict(facts), indent=2) + "\n")
     return facts
 
 
-def seconds_a_step(objective: InsertionObjective | Seq2SeqObjective, stream: MicroBatches, *, with_muon: bool) -> float:
+def seconds_a_step(
+    objective: InsertionObjective | Seq2SeqObjective, stream: MicroBatches, *, with_muon: bool, precision: str
+) -> float:
     """The mean time of a few steps on the first batches, without learning from them."""
     processes = PartialState()
     per_step = max(1, stream.settings.batches_per_step // processes.num_processes)
     objective.to(processes.device)
     groups = parameter_groups(objective) if with_muon else [{"params": list(objective.parameters())}]
-    standing_still = Muon(groups, lr=0.0, betas=(0.9, 0.98))
+    standing_still = Muon(groups, lr=0.0, betas=(0.9, 0.98), products=product_dtype(precision))
     durations = []
     with torch.random.fork_rng():
         for step in range(TIMED_STEPS):
             started = time.perf_counter()
             for item in range(step * per_step, (step + 1) * per_step):
-                objective(**send_to_device(stream[item], processes.device))["loss"].backward()
+                with rounded_products(precision, processes.device):
+                    loss = objective(**send_to_device(stream[item], processes.device))["loss"]
+                loss.backward()
             standing_still.step()
             objective.zero_grad()
             if processes.device.type == "cuda":

@@ -47,6 +47,15 @@ def saving(partial: Path) -> Iterator[None]:
         raise SaveError(f"{partial.parent} cannot be written to ({reason}); what was saved before is kept.") from None
 
 
+def product_dtype(precision: str) -> torch.dtype:
+    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[precision]
+
+
+def rounded_products(precision: str, device: torch.device) -> torch.autocast:
+    """Within, the factors of matrix products have this precision; weights, norms, losses and gradients stay float32."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=product_dtype(precision) == torch.bfloat16)
+
+
 class InsertionTrainer(Trainer):
     """Trains an `Objective` on `MicroBatches`; keeps the best model so far in the output directory."""
 
@@ -60,6 +69,7 @@ class InsertionTrainer(Trainer):
         most_development_sequences: int,
         output: Path,
         with_muon: bool,
+        precision: str,
     ) -> None:
         # An item of the stream is a whole batch already.
         super().__init__(
@@ -73,12 +83,16 @@ class InsertionTrainer(Trainer):
         self.most_development_sequences = most_development_sequences
         self.output = output
         self.with_muon = with_muon
+        self.precision = precision
         self.n_tokens_seen = 0
         self.remove_callback(PrinterCallback)
 
     def training_step(self, model: Any, inputs: Batch, num_items_in_batch: Any = None) -> Tensor:
         self.n_tokens_seen += n_real_tokens(inputs)
         return super().training_step(model, inputs, num_items_in_batch)
+
+    def compute_loss_context_manager(self) -> Any:
+        return rounded_products(self.precision, self.args.device)
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         if self.optimizer is not None or not self.with_muon:
@@ -89,6 +103,7 @@ class InsertionTrainer(Trainer):
             parameter_groups(objective, decayed, self.args.weight_decay),
             self.args.learning_rate,
             (self.args.adam_beta1, self.args.adam_beta2),
+            product_dtype(self.precision),
         )
         return self.optimizer
 
