@@ -3,9 +3,9 @@
 Both get the same tokens, the same targets (partial prediction, through `perm_mask` and `target_mapping` there) and the
 same weights, in the plain geometry that both know; answers are checked equal first. Each side is a process of its own,
 set up as its users run it: ours as `xl-editor train` does, theirs as it comes, and theirs once more with our setting of
-the C allocator. The processes take turns, one step each, again and again; medians are reported.
+the C allocator. The processes take turns, one step each, again and again; medians are reported. The peak is float32's.
 
-    python benchmarks/model.py [--rounds 15] [--threads N]
+    python benchmarks/model.py [--rounds 15] [--threads N] [--bfloat16]
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,9 +28,11 @@ from xl_editor.geometry import batched_insertion_places, relate
 from xl_editor.model import XLEditorModel
 from xl_editor.training.objectives import summed_cross_entropy
 from xl_editor.training.run import prepare_process
+from xl_editor.training.trainer import rounded_products
 
 VOCABULARY = 9_500
 SIDES = ("theirs", "theirs, our allocator", "ours")
+ROUNDED = ("theirs, bfloat16", "ours, bfloat16")  # factors of products, as with `optim.precision: bfloat16`
 
 
 @dataclass(frozen=True)
@@ -100,15 +101,20 @@ def models(dropout: float) -> tuple[XLNetLMHeadModel, XLEditorModel]:
 
 def work(side: str, shape: Shape, threads: int) -> None:
     """Answer each line of standard input (`forward`, `training`, `memory`, `peak`, `loss`) with a number."""
-    if side == "theirs":
+    if side in ("theirs", "theirs, bfloat16"):
         torch.set_num_threads(threads)
     else:
         prepare_process(threads)
+    precision = "bfloat16" if side in ROUNDED else "float32"
     problem = Problem(shape)
     theirs, ours = models(dropout=0.1)
-    model: Any = ours if side == "ours" else theirs
-    loss: Callable[[Any], torch.Tensor] = problem.ours if side == "ours" else problem.theirs
+    model, in_full = (ours, problem.ours) if side.startswith("ours") else (theirs, problem.theirs)
     del theirs, ours
+
+    def loss(model: Any) -> torch.Tensor:
+        with rounded_products(precision, torch.device("cpu")):
+            return in_full(model)
+
     settled = memory_high_water_mark()
     for line in sys.stdin:
         started = time.perf_counter()
@@ -169,13 +175,13 @@ class Worker:
         self.process.wait()
 
 
-def compare(shape: Shape, rounds: int, threads: int) -> None:
-    workers = {side: Worker(side, shape, threads) for side in SIDES}
-    losses = {side: worker.ask("loss") for side, worker in workers.items()}
+def compare(sides: tuple[str, ...], shape: Shape, rounds: int, threads: int) -> None:
+    workers = {side: Worker(side, shape, threads) for side in sides}
+    losses = {side: worker.ask("loss") for side, worker in workers.items() if side in SIDES}
     assert max(losses.values()) - min(losses.values()) < 1e-4, f"answers differ: {losses}"
     config = XLNetConfig(d_model=256, n_layer=4, n_head=4, d_inner=512)
     for what, passes in (("forward", 1), ("training", 3)):
-        seconds: dict[str, list[float]] = {side: [] for side in SIDES}
+        seconds: dict[str, list[float]] = {side: [] for side in sides}
         peaks = []
         for turn in range(rounds + 2):
             for side, worker in workers.items():
@@ -185,14 +191,13 @@ def compare(shape: Shape, rounds: int, threads: int) -> None:
             peaks.append(workers["ours"].ask("peak"))  # in every round: a shared machine's drifts within minutes
         peak = statistics.median(peaks)
         median = {side: statistics.median(taken) for side, taken in seconds.items()}
-        rate = passes * Problem(shape).gflop(config) / median["ours"]
-        ratios = "  ".join(f"{1e3 * median[side]:7.1f} ({median[side] / median['ours']:4.2f}×)" for side in SIDES[:2])
-        print(
-            f"{shape.name:10} {what:9} {ratios}  {1e3 * median['ours']:7.1f}  {rate:6.0f} {rate / peak:6.0%} "
-            f"of {peak:.0f} GFLOP/s"
-        )
-    memory = {side: worker.ask("memory") for side, worker in workers.items()}
-    print(f"{shape.name:10} memory    " + "  ".join(f"{memory[side]:7.0f} MB     " for side in SIDES))
+        needed = passes * Problem(shape).gflop(config)
+        for side in sides:
+            rate = needed / median[side]
+            ratios = "".join(f"{median[side] / median[other]:10.2f}×" for other in sides if other.startswith("ours"))
+            print(f"{shape.name:10} {what:9} {side:22}{1e3 * median[side]:9.1f}{rate:9.0f}{rate / peak:9.0%}{ratios}")
+    for side, worker in workers.items():
+        print(f"{shape.name:10} memory    {side:22}{worker.ask('memory'):9.0f} MB")
     for worker in workers.values():
         worker.close()
 
@@ -201,15 +206,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--bfloat16", action="store_true", help="also compute both in bfloat16")
     parser.add_argument("--work", nargs=2, metavar=("SIDE", "SHAPE"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
         work(arguments.work[0], SHAPES[arguments.work[1]], arguments.threads)
         return
     print(f"torch {torch.__version__}, {arguments.threads} threads, paper size, vocabulary {VOCABULARY}, dropout 0.1")
-    print("batch      pass       HF ms (ratio)    HF, our allocator  ours ms  GFLOP/s  of the GEMM peak")
+    sides = (*SIDES, *ROUNDED) if arguments.bfloat16 else SIDES
+    ratios = "".join(f"{f'{side} is':>11}" for side in ("ours", "in bf16")[: 1 + arguments.bfloat16])
+    print(f"{'batch':10} {'pass':9} {'':22}{'ms':>9}{'GFLOP/s':>9}{'of peak':>9}{ratios}")
     for shape in SHAPES.values():
-        compare(shape, arguments.rounds, arguments.threads)
+        compare(sides, shape, arguments.rounds, arguments.threads)
 
 
 if __name__ == "__main__":
