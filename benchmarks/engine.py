@@ -228,6 +228,7 @@ def decoding(editor: Editor, texts: list[Ids], directory: Path, rounds: int, n_n
     exactly = Decoding(min_length=n_new, max_length=n_new)
     cached = editor.engine.decode([context], exactly)[0][0].ids
     assert recomputed(editor.engine, context, n_new) == cached, "answers differ"
+    several = [Context((tokens[:at], tokens[at:]), TARGET) for at in range(20, 180, 20)]
     theirs = Naive(directory, editor.engine).model
     prompt = torch.tensor([tokens])
     length = {"max_new_tokens": n_new, "min_new_tokens": n_new}
@@ -236,6 +237,8 @@ def decoding(editor: Editor, texts: list[Ids], directory: Path, rounds: int, n_n
             "cached": lambda: editor.engine.decode([context], exactly),
             "recomputed": lambda: recomputed(editor.engine, context, n_new),
             "theirs": lambda: theirs.generate(prompt, do_sample=False, use_mems=False, **length),
+            "several": lambda: editor.engine.decode(several, exactly),
+            "several recomputed": lambda: [recomputed(editor.engine, each, n_new) for each in several],
             "encoding": lambda: editor.engine.decode([context], Decoding(max_length=1)),
             "products": step_products(editor, n_new),
         },
@@ -245,6 +248,8 @@ def decoding(editor: Editor, texts: list[Ids], directory: Path, rounds: int, n_n
     row(what, "ours, cached", taken["cached"], "answers checked: the same tokens")
     row(what, "ours, recomputed for every token", taken["recomputed"], ratio(taken["recomputed"], taken["cached"]))
     row(what, "`XLNetLMHeadModel.generate`, at the end", taken["theirs"], ratio(taken["theirs"], taken["cached"]))
+    both = taken["several recomputed"], taken["several"]
+    row(what, f"{len(several)} such blanks at once, cached", taken["several"], f"{ratio(*both)} recomputed")
     row(what, "the context and one token", taken["encoding"])
     row(what, f"the matrix products of {n_new} steps alone", taken["products"], "each reads all weights")
 

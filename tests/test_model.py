@@ -339,6 +339,34 @@ def test_answers_are_the_same_to_the_last_bit_after_a_longer_text():
     assert torch.equal(ask(9), before)
 
 
+def test_positions_are_not_remembered_across_a_step_of_an_optimiser():
+    model = tiny_model(VOCAB)
+    problem = [([1, 2], [3], [4, 5])]
+    logprobs(model, problem)
+    model.train()
+    content, queries = (stack([places]) for places in insertion_places(5, [(2, 3)]))
+    states, _ = model.advance(torch.tensor([[1, 2, 3, 4, 5]]), relate(content, queries), n_read=2)
+    states.square().sum().backward()
+    torch.optim.AdamW(model.parameters(), lr=0.1, fused=True).step()  # which leaves the weights' versions as they are
+    model.eval()
+    after = logprobs(model, problem)
+    fresh = tiny_model(VOCAB)
+    fresh.load_state_dict(model.state_dict())
+    torch.testing.assert_close(after, logprobs(fresh, problem))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_under_autocast_the_rows_that_layers_hand_on_stay_float32(dropout):
+    model = tiny_model(VOCAB, dropout=dropout).train()
+    handed_on = []
+    for layer in model.transformer.layers():
+        layer.ff.register_forward_hook(lambda _, given, rows: handed_on.extend([given[0].dtype, rows.dtype]))
+    content, queries = (stack([places]) for places in insertion_places(5, [(2, 3)]))
+    with torch.autocast("cpu", torch.bfloat16):
+        model.advance(torch.tensor([[1, 2, 3, 4, 5]]), relate(content, queries), n_read=2)
+    assert set(handed_on) == {torch.float32}
+
+
 def test_the_last_layer_computes_only_the_rows_that_are_read():
     """By shape: attention sees 20 + 3 rows in every layer but the last, where it sees the 3 that are read."""
     model = tiny_model()

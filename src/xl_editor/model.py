@@ -171,7 +171,10 @@ class Dropout(nn.Module):
     def add(self, base: Tensor, x: Tensor) -> Tensor:
         """Return base + dropout(x), in one pass; x, which nobody else reads, may be overwritten."""
         mask = self._mask(x)
-        return x.add_(base) if mask is None else torch.addcmul(base, x, mask)
+        if mask is not None:
+            return torch.addcmul(base, x, mask)
+        # Under autocast x is rounded, and the sum is not to be.
+        return x.add_(base) if x.dtype == base.dtype else base + x
 
     def _mask(self, x: Tensor) -> Tensor | None:
         if not self.training or self.p == 0:
@@ -464,6 +467,7 @@ class XLEditorModel(nn.Module):
         low, high = (int(bound) for bound in torch.aminmax(distance)) if distance.numel() else (0, 0)
         layers = [layer.rel_attn for layer in self.transformer.layers()]
         if self._is_learning:
+            self._remembered = None  # fused optimisers change weights without counting it as a new version
             sinusoids = self.dropout(self._sinusoids(low, high))
             return [attention.positions(sinusoids) for attention in layers], distance - low
         weights = [w for attention in layers for w in (attention.r, attention.r_r_bias, attention.r_w_bias)]
