@@ -40,6 +40,11 @@ def test_locate_offers_every_gap_between_words_once(editor):
         assert TEXT[slot.char :].startswith(slot.after)
 
 
+@pytest.mark.parametrize("inserted", ["'hello'", ".5", "'90s", "'s", "n't", "!"])
+def test_what_is_scored_is_a_word_of_its_own_unless_it_is_attached(editor, inserted):
+    assert editor.score("he was", inserted, "here").tokens[-1] == "<end>"
+
+
 def test_locate_and_score_agree(editor):
     for slot in editor.locate("the food was good !", top=10):
         text = "the food was good !"
@@ -158,6 +163,9 @@ def test_control_tokens_typed_by_a_user_are_text(editor, typed):
         (lambda e: e.infill("no blank"), "must contain a blank"),
         (lambda e: e.infill("[_]", n=0), "n must be at least 1"),
         (lambda e: e.infill("[_]", n=5, beam=2), "beam must be at least 5, got 2"),
+        (lambda e: e.infill("[_]", top_p=0.5), "top_p is for drawing at random; it needs sample"),
+        (lambda e: e.infill("[_]", seed=7), "seed is for drawing at random; it needs sample"),
+        (lambda e: e.infill("[_]", sample=True, beam=5), "beam is for searching; it cannot be used with sample"),
         (lambda e: e.infill("[_]", sample=True, top_p=2.0), "top_p must be above 0 and at most 1"),
         (lambda e: e.replace("the food", "soup"), "span must be part of the text, got 'soup'"),
         (lambda e: e.replace("the food", (3, 99)), r"span must lie within 0\.\.8"),

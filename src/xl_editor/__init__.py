@@ -9,13 +9,13 @@ editor.infill("the food was [_] priced .")
 from importlib import import_module
 from typing import Any
 
-__all__ = ["Deletion", "Edit", "Editor", "EditorError", "Filling", "Score", "Slot", "Trace"]
+__all__ = ["Deletion", "Edit", "Editor", "EditorError", "Filling", "ModelError", "Score", "Slot", "Trace"]
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
     """Import torch only when an editor is asked for: `xl-editor --help` must not wait for it."""
     if name in __all__:
-        module = "editor" if name.startswith("Editor") else "edits"
+        module = {"Editor": "editor", "EditorError": "editor", "ModelError": "model"}.get(name, "edits")
         return getattr(import_module(f"xl_editor.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

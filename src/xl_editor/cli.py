@@ -402,7 +402,7 @@ def evaluate_news(
     xl-editor evaluate news --model my-model --data news
     """
     _prepare_torch()
-    with _extra("Evaluation", "evaluate"):
+    with _extra("Evaluation", "train,evaluate"):  # a baseline is a model of transformers
         from xl_editor.evaluation.news import evaluate_news as run
         from xl_editor.evaluation.news_rules import open_rules
         from xl_editor.evaluation.news_tasks import open_tasks
@@ -431,8 +431,12 @@ def reproduce_style(
         from xl_editor.evaluation.reproduce_style import reproduce_style as run
         from xl_editor.evaluation.style import open_judges
         from xl_editor.evaluation.style_data import StyleData
-    editor = _load(model, of_styles=True)
     opened = StyleData.open(data)
+    if model is None and opened.name != "yelp":
+        _refuse(f"--data {data} is not called yelp, which the bundled model was trained on; name one with --model.")
+    editor = _load(model, of_styles=True)
+    if missing := {"negative", "positive"} - set(editor.styles):
+        _refuse(f"--model must know the styles negative and positive; this one lacks {' and '.join(sorted(missing))}.")
     run(opened, editor, open_judges(opened, work, range(seeds)), work, output)
     print((output / f"style-{opened.name}.md").read_text(encoding="utf-8"))
 

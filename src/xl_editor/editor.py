@@ -452,7 +452,7 @@ class Editor:
         return encoded
 
     def _encode_short(self, text: str) -> EncodedText:
-        # A token is at least a character but for a few oddities: refuse what is far too long before reading it.
+        # Few tokens have more than 64 characters: refuse what is far too long before reading it.
         if len(_checked_text(text)) > 64 * MAX_TOKENS:
             raise TextError(f"text has {len(text):,} characters; at most {MAX_TOKENS} tokens are accepted.")
         encoded = self._encode(text)
@@ -588,11 +588,15 @@ def find_model(name: str | Path) -> Path:
         raise ModelError(f"{error}{known}") from None
 
 
+_CLITIC = re.compile(r"(?:n['’]t|['’](?:s|m|re|ve|ll|d))(?!\w)", re.IGNORECASE)
+
+
 def _joined(left: str, right: str) -> str:
     """Two pieces of text that belong side by side, with a space between them where one is wanted."""
     if not left or not right or left[-1].isspace() or right[0].isspace():
         return left + right
-    attached = right[0] in ",.;:!?)]}%'’" or left[-1] in "([{$" or right.startswith("n't")
+    is_mark = right[0] in ",.;:!?)]}%'’" and not right[1:2].isalnum()  # and does not begin a word, such as .5 or '90s
+    attached = is_mark or left[-1] in "([{$" or _CLITIC.match(right) is not None
     return left + right if attached else f"{left} {right}"
 
 
@@ -677,6 +681,12 @@ def _decoding(n: int, beam: int | None, max_length: int, sample: bool, top_k: in
     width = max(n, 5) if beam is None else beam
     if not sample:
         _check_within("beam", width, n, MAX_ANSWERS)
+        drawing = {"top_k": (top_k, 0), "top_p": (top_p, 1.0), "seed": (seed, 0)}
+        for name, (given, unset) in drawing.items():
+            if given != unset:
+                raise EditorError(f"{name} is for drawing at random; it needs sample.")
+    elif beam is not None:
+        raise EditorError("beam is for searching; it cannot be used with sample.")
     for name, number, least in (("max_length", max_length, 1), ("top_k", top_k, 0), ("seed", seed, 0)):
         _check_within(name, number, least)
     check_number("top_p", top_p)

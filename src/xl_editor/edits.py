@@ -107,7 +107,7 @@ class Deletion(_Result):
     text: str  # without it
     log_odds: float  # log q(ε) − log q(removed)
     perplexity_ratio: float  # PPL(removed) / PPL(nothing): high for what does not belong
-    perplexity_without: float | None = None  # of the whole text without it, if asked for ("+ rank")
+    perplexity_without: float | None = None  # of the text around it without it, if asked for ("+ rank")
     information: float | None = None  # nats a token that it and the rest tell about each other, if asked for
 
     def render(self, *, marked: bool = False) -> Text:

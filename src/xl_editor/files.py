@@ -11,6 +11,14 @@ BLOCK_BYTES = 1 << 20
 PARTIAL = ".partial"  # what is being written, before it gets its name
 
 
+def expanded(path: str | Path) -> Path:
+    """The path with `~` and `~somebody` written out."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise ValueError(f"{path} begins with a home directory that this machine does not know.") from None
+
+
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file, which is there with all its content or as it was before."""
     partial = path.with_name(f"{PARTIAL}-{path.name}")

@@ -44,7 +44,7 @@ class Int8Linear(nn.Module):
             self.packed = torch.ops.quantized.linear_prepack(integers, bias)
         torch.backends.quantized.engine = engine
         # Without these instructions sums of two products saturate, unless rows keep to seven bits.
-        self.seven_bits = not torch.cpu._is_vnni_supported()
+        self.seven_bits = not getattr(torch.cpu, "_is_vnni_supported", lambda: False)()  # older torch does not tell
 
     def forward(self, rows: Tensor) -> Tensor:
         return torch.ops.quantized.linear_dynamic(rows, self.packed, reduce_range=self.seven_bits)

@@ -30,6 +30,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from xl_editor.files import expanded
 from xl_editor.geometry import Relation
 
 CONFIG_FILE = "config.json"
@@ -565,7 +566,7 @@ class XLEditorModel(nn.Module):
 
 def find_directory(name: str | Path) -> Path:
     """A model's directory: the one given, or a hub's, downloaded."""
-    path = Path(name).expanduser()
+    path = expanded(name)
     if path.is_dir():
         return path
     if path.exists() or str(name).startswith((".", "/", "~")):

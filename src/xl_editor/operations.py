@@ -117,7 +117,7 @@ class Omission:
     span: Span
     log_odds: float  # log q(ε) − log q(span)
     perplexity_ratio: float  # PPL(q(span)) / PPL(q̂(END))
-    perplexity_without: float | None = None  # of the whole text without it, if it is ranked by that
+    perplexity_without: float | None = None  # of the text, or its window, without it, if ranked by that
     information: float | None = None  # that it and the rest have of each other, if it is sorted by that
 
 

@@ -11,7 +11,7 @@ import pytest
 from xl_editor.edits import Deletion
 from xl_editor.postedit import JobError, Task, postedit, storage
 from xl_editor.postedit.formats import JSON_LINES, LINES, PARQUET, FileKind
-from xl_editor.postedit.job import plan
+from xl_editor.postedit.job import Job, plan
 from xl_editor.postedit.progress import Progress
 
 WORDS = ("food", "service", "staff", "pizza", "place")
@@ -476,13 +476,13 @@ def test_the_command_reads_a_pipe_and_writes_one(toy_directory, editor):
         ("in.txt", "out.txt", {"trace": True}, {}, "no place for what trace tells; name an output .jsonl"),
         ("in.txt", "out.jsonl", {}, {"field": "review"}, "field must be left out: in.txt holds plain lines"),
         ("in.txt", "out.jsonl", {"threshold": math.nan}, {}, "threshold must be a number, got nan"),
-        ("in.CSV", "out.jsonl", {}, {}, "in.CSV: there are plain lines"),
-        ("in.txt.xz", "out.jsonl", {}, {}, "in.txt.xz: there are plain lines"),
+        ("in.CSV", "out.jsonl", {}, {}, "in.CSV cannot be used; use plain lines"),
+        ("in.txt.xz", "out.jsonl", {}, {}, "in.txt.xz cannot be used; use plain lines"),
         ("in.txt", "out.txt", {}, {"engine": "steam"}, "engine must be local or ray"),
         ("in.txt", "out.txt", {}, {"processes": 0}, "processes must be at least 1"),
         ("nowhere.txt", "out.txt", {}, {}, "There is no .*nowhere.txt"),
         ("in.txt", "out.parquet", {}, {}, "would hold Parquet, but the input holds lines"),
-        ("in.txt", "out.csv", {}, {}, "out.csv: there are plain lines"),
+        ("in.txt", "out.csv", {}, {}, "out.csv cannot be used; use plain lines"),
         ("in.txt", "-", {}, {"engine": "ray"}, "ray reads and writes files"),
         ("in.parquet.gz", "out.jsonl", {}, {}, "Parquet is compressed by itself"),
     ],
@@ -508,6 +508,33 @@ def test_a_missing_package_is_one_sentence_and_exit_code_2(source, engine, packa
     assert done.returncode == 2
     assert f"needs {package}; install it with: pip install 'xl-editor[{extra}]'" in done.stderr.decode()
     assert len(done.stderr.decode().strip().splitlines()) == 1
+
+
+def test_an_input_that_changes_under_a_job_is_noticed(task, tmp_path, monkeypatch):
+    source = write_lines(tmp_path / "in.txt")
+    written = source.read_bytes()
+    join = Job.join
+
+    def join_after_a_change(job, number):
+        source.write_bytes(written.replace(b"a", b"e"))  # as many lines, other words
+        return join(job, number)
+
+    monkeypatch.setattr(Job, "join", join_after_a_change)
+    with pytest.raises(ValueError, match="in.txt changed while it was read"):
+        run(source, tmp_path / "out.txt", task)
+    assert not (tmp_path / "out.txt.summary.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("paths", "message"),
+    [("- out.txt <&-", "Standard input is closed."), ("in.txt - >&-", "Standard output is closed.")],
+)
+def test_a_closed_stream_is_told(paths, message, toy_directory, tmp_path):
+    write_lines(tmp_path / "in.txt")
+    source, target, redirection = paths.split()
+    call = f"{sys.executable} -m xl_editor.cli postedit {source} {target} --to positive --model {toy_directory}"
+    done = subprocess.run(f"{call} {redirection}", shell=True, capture_output=True, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stderr.decode()) == (2, f"xl-editor: {message}\n")
 
 
 def test_gzip_output_does_not_depend_on_the_clock(tmp_path):

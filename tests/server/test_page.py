@@ -300,6 +300,45 @@ def test_a_link_carries_text_and_settings(visit, server):
     expect(other.get_by_label("Steps a sentence")).to_have_value("7")
 
 
+def test_a_link_from_a_server_with_other_models_opens_its_text(visit, server):
+    page = visit(server)
+    write(page, "The food was great.")
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_role("status").first).to_contain_text("link")
+    link = re.sub(r"model=[^&]*", "model=unheard-of", page.url)
+    assert "unheard-of" in link
+    other = visit(link)
+    expect_text(other, "The food was great.")
+    wait_for_heat(other)
+
+
+def test_a_caret_within_a_word_with_stops_asks_about_the_word(page):
+    write(page, "The food at yelp.com was great.")
+    wait_for_heat(page)
+    for at in (14, 16, 17, 19):
+        select(page, at, at)
+        expect(page.locator("#asked")).to_have_text("Instead of “yelp.com”")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "diff"),
+    [
+        ("a\nb\n", "a\nc\n", "@@ -1,2 +1,2 @@\n a\n-b\n+c\n"),
+        ("a\nb", "a\nb\n", "@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+b\n"),
+        ("a", "", "@@ -1,1 +0,0 @@\n-a\n\\ No newline at end of file\n"),
+    ],
+)
+def test_a_diff_knows_line_ends(page, before, after, diff):
+    made = page.evaluate(
+        """async ([before, after]) => {
+            const { asDiff } = await import("/page/export.js");
+            return asDiff({ sinceOpened: [{ text: before }], text: after });
+        }""",
+        [before, after],
+    )
+    assert made == f"--- before.txt\n+++ after.txt\n{diff}"
+
+
 def test_markup_in_a_text_stays_text(page):
     write(page, "<img src=x onerror=alert(1)> <b>was</b> great.")
     wait_for_heat(page)

@@ -102,6 +102,7 @@ def test_values_arrive_with_their_types(load, recipe_file):
 
 
 def test_overrides(load):
+    assert load("optim.minutes=null").optim.epochs == load().optim.epochs  # takes away nothing but itself
     recipe = load("optim.minutes=5", "optim.betas=[0.9, 0.95]", "classifier=null", "data.train.pos=b.pos", "data.dev=")
     assert (recipe.optim.minutes, recipe.optim.epochs) == (5, None)
     assert recipe.optim.betas == (0.9, 0.95)

@@ -167,6 +167,14 @@ def test_what_cannot_be_resumed_is_refused_in_one_sentence(directory, uninterrup
     assert not os.path.exists(directory / "nowhere")
 
 
+def test_a_run_overwrites_nothing_of_its_users(directory, tmp_path):
+    (tmp_path / "README.md").write_text("mine")
+    run = toy.start(directory / "recipe.yaml", tmp_path)
+    assert run.wait() == 2
+    assert "already holds README.md, which a run would overwrite; choose another output." in run.said
+    assert [path.name for path in tmp_path.iterdir() if path != toy.said_file(tmp_path)] == ["README.md"]
+
+
 def test_a_run_does_not_go_on_with_another_text(tmp_path):
     recipe = toy.write_recipe(tmp_path)
     interrupted = toy.start(recipe, tmp_path / "model", before=partial(toy.signal_in_step, signal.SIGINT, 3))

@@ -174,7 +174,10 @@ def test_a_machine_that_dies_of_bfloat16_is_told_so(tmp_path):
     recipe = toy.write_recipe(tmp_path, optim={"precision": "bfloat16"})
     run = toy.start(recipe, tmp_path / "model", before=fail_at_bfloat16)
     assert run.wait() == 2, run.said
-    assert run.said == "xl-editor: This machine fails at products of bfloat16 numbers; leave out optim.precision.\n"
+    assert (
+        run.said
+        == "xl-editor: This machine fails at products of bfloat16 numbers; train with optim.precision=float32.\n"
+    )
     assert not (tmp_path / "model").exists()
 
 
@@ -198,8 +201,10 @@ def test_auto_takes_the_faster_precision_and_a_resumed_run_keeps_to_it(tmp_path,
     recipe = toy.write_recipe(tmp_path, optim={"steps": 2, "precision": "auto", "optimizer": "muon"})
     output = toy.train(recipe, tmp_path / "model", before=machine, environment=WITHOUT_AMX)
     assert json.loads((output / "run.json").read_text())["precision"] == precision
-    toy.train(recipe, output, "--resume", before=fail_at_bfloat16, environment=WITHOUT_AMX)
+    toy.train(recipe, output, "--resume", before=make_bfloat16_slow, environment=WITHOUT_AMX)
     assert json.loads((output / "run.json").read_text())["precision"] == precision
+    elsewhere = toy.start(recipe, output, "--resume", before=fail_at_bfloat16, environment=WITHOUT_AMX)
+    assert elsewhere.wait() == (2 if precision == "bfloat16" else 0)
 
 
 # --- the baselines ---------------------------------------------------------------------------------------------

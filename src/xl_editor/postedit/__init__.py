@@ -58,6 +58,8 @@ def postedit(
     for name, value in (("processes", processes), ("chunk_size", chunk_size), ("threads", threads)):
         if value is not None and value < 1:
             raise JobError(f"{name} must be at least 1, got {value}.")
+    if target == STANDARD_STREAM and sys.stdout is None:
+        raise JobError("Standard output is closed.")
     workers = _workers(engine, to_files=STANDARD_STREAM not in (source, target))
     job = plan(
         source,

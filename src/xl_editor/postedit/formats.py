@@ -262,7 +262,7 @@ class FileKind:
         compression = next((ending for ending in COMPRESSIONS if name.lower().endswith(ending)), "")
         inner = name.lower().removesuffix(compression)
         if inner.endswith(FOREIGN):
-            raise FormatError(f"{name}: there are plain lines, .jsonl (.gz, .zst) and .parquet, and no such files.")
+            raise FormatError(f"{name} cannot be used; use plain lines or .jsonl (also .gz, .zst), or .parquet.")
         format = next((found for ending, found in ENDINGS.items() if inner.endswith(ending)), LINES)
         if format is PARQUET and compression:
             raise FormatError(f"{name}: Parquet is compressed by itself, and must not be compressed again.")

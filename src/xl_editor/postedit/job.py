@@ -75,6 +75,8 @@ class InputFile:
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
         if self.source == STANDARD_STREAM:
+            if sys.stdin is None:
+                raise JobError("Standard input is closed.")
             yield sys.stdin.buffer
             return
         with storage.open_input(self.source) as stream, self.kind.reading(stream) as unpacked:
@@ -209,6 +211,12 @@ class Job:
     def finish(self, summaries: Iterable[Summary]) -> Summary:
         """Keep the summary of all files, and remove what was only needed on the way."""
         total = Summary.total(summaries)
+        for file in self.files:  # parts of two versions would make an output of neither
+            if file.digest is not None and storage.digest(file.source) != file.digest:
+                raise JobError(
+                    f"{file.source} changed while it was read, so {file.target} may be of both versions; remove it and "
+                    f"{self.directory} to begin again."
+                )
         sizes = {file.name: storage.size(file.target) for file in self.files}
         kept = {"summary": asdict(total), "bytes": sizes, "job": self.manifest()}
         storage.write(self.summary_url, json.dumps(kept, indent=1).encode())

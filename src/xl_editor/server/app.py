@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import ExitStack, aclosing, asynccontextmanager
 from dataclasses import asdict, dataclass
@@ -79,6 +80,7 @@ def create_app(
             allow_origins=list(origins),
             allow_methods=["GET", "POST"],
             allow_headers=["Authorization", "Content-Type"],
+            expose_headers=["Retry-After"],
         )
     _add_error_handlers(app)
 
@@ -150,6 +152,8 @@ class Desk:
                             told = await _translated(anext(news), asked)
                 except Exception as error:
                     failure = error if isinstance(error, ApiError) else UNEXPECTED
+                    if failure is UNEXPECTED:  # what is no stream, the web server tells by itself
+                        logging.getLogger("uvicorn.error").exception("A stream ended unexpectedly.")
                     outcome.status = failure.status
                     yield _event("error", failure.body.model_dump())
 

@@ -32,7 +32,9 @@ class Muon(torch.optim.Optimizer):
         products: torch.dtype = torch.float32,
     ) -> None:
         self.products = products  # what it multiplies matrices in
-        super().__init__(groups, {"lr": lr, "betas": betas, "eps": 1e-8, "weight_decay": 0.0, "is_hidden": False})
+        # `fused` tells torch, where it loads a checkpoint, that AdamW's steps belong on the parameters' device.
+        settings = {"lr": lr, "betas": betas, "eps": 1e-8, "weight_decay": 0.0, "is_hidden": False, "fused": True}
+        super().__init__(groups, settings)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]

@@ -133,7 +133,9 @@ class Seq2SeqObjective(nn.Module):
     def forward(
         self, labels: Tensor, num_items_in_batch: Tensor | int | None = None, **batch: Tensor
     ) -> dict[str, Tensor]:
-        logits = self.model(**batch, labels=labels).logits
+        # With `labels`, the model would compute a loss of its own.
+        given = self.model.prepare_decoder_input_ids_from_labels(labels)
+        logits = self.model(**batch, decoder_input_ids=given).logits
         nll = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum")
         n_targets = (labels != IGNORED).sum() if num_items_in_batch is None else num_items_in_batch
         return {"loss": nll / n_targets, "nll": nll.detach()}

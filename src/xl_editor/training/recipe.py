@@ -19,6 +19,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
+from xl_editor.files import expanded
 from xl_editor.text import TextFormat
 from xl_editor.training.corpus import Source
 from xl_editor.training.vocabulary import Kind
@@ -59,8 +60,8 @@ class DataRecipe:
 
     def resolved(self, files: Files) -> Files:
         """The files with their full paths."""
-        base = (self.dir or Path()).expanduser()
-        return tuple(Source(base / file.path.expanduser(), file.style) for file in files)
+        base = expanded(self.dir or Path())
+        return tuple(Source(base / expanded(file.path), file.style) for file in files)
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class OptimRecipe:
     learning_rate: float = _key("At its highest.", above=0, most=1)
     tokens_per_step: int = _key("Rows (content tokens and predictions) of one step, over all processes.", least=1)
     tokens_per_batch: int = _key("Rows computed at once; a divisor of tokens_per_step.", least=1)
-    steps: int | None = _key("How long to train: steps, epochs or minutes, one of them.", None, least=1)
+    steps: int | None = _key("How long to train: steps, epochs or minutes, one of them.", None, least=1, most=10**9)
     epochs: float | None = _key("How long to train: passes over the training text.", None, above=0)
     minutes: float | None = _key(
         "How long to train: the speed is measured once, then the steps are fixed.", None, above=0
@@ -136,9 +137,9 @@ class OptimRecipe:
     seed: int = _key("Of the weights, of the order of the data and of all intervals.", 0, least=0)
     threads: int | None = _key("Of each process; as many as there are cores by default.", None, least=1)
     precision: Literal["float32", "bfloat16", "auto"] = _key(
-        "Of the factors of matrix products; sums, weights and all the rest stay float32. bfloat16 is up to twice as "
-        "fast where the machine has it, and slower where it has not; auto takes it where it is faster, and keeps to "
-        "that.",
+        "Of the factors and results of matrix products; weights and what layers hand on stay float32. bfloat16 is up "
+        "to twice as fast where the machine has it, and slower where it has not; auto takes it where it is faster, and "
+        "keeps to that.",
         "float32",
     )
 
@@ -304,8 +305,8 @@ def _override(tree: _Tree, override: str) -> None:
             tree.value[key] = below = _Tree(where, {})
         tree = below
     assert isinstance(tree.value, dict)
-    tree.value[keys[-1]] = _parse(text, where, lines=False)
-    if keys[0] == "optim" and keys[-1] in _ONE_OF:
+    tree.value[keys[-1]] = parsed = _parse(text, where, lines=False)
+    if keys[0] == "optim" and keys[-1] in _ONE_OF and parsed.type != "null":
         for other in set(_ONE_OF) - {keys[-1]}:
             tree.value.pop(other, None)
 
@@ -494,7 +495,7 @@ def _check_combinations(recipe: Recipe, tree: _Tree) -> None:
         given = tree.at("model", size) is not tree.at("model")
         refuse(model.init and given, f"model.{size}", f"model.init brings its own sizes; leave model.{size} out")
     if model.init and model.init.startswith((".", "/", "~")):
-        there = Path(model.init).expanduser().is_dir()
+        there = expanded(model.init).is_dir()
         refuse(not there, "model.init", f"model.init names {model.init}, which is not a directory")
     refuse(
         model.d_model % (2 * model.n_head),

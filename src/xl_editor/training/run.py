@@ -30,7 +30,7 @@ from xl_editor.context import ContextFormat
 from xl_editor.files import write_whole
 from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE, XLEditorConfig, XLEditorModel, find_directory, load_config
 from xl_editor.text import TOKENIZER_FILE, TextFormat
-from xl_editor.training.card import write_card, write_summary
+from xl_editor.training.card import CARD_FILE, CURVE_FILE, write_card, write_summary
 from xl_editor.training.corpus import Corpus, find_styles, load_corpus, load_tokenizer
 from xl_editor.training.muon import Muon, parameter_groups
 from xl_editor.training.objectives import InsertionObjective, Seq2SeqObjective
@@ -38,6 +38,7 @@ from xl_editor.training.recipe import Recipe, RecipeError
 from xl_editor.training.stream import EVALUATION, MicroBatches, StreamSettings
 from xl_editor.training.trainer import (
     CHECKPOINTS,
+    LOG_FILE,
     InsertionTrainer,
     LogToFile,
     SaveByTheClock,
@@ -50,6 +51,8 @@ from xl_editor.training.vocabulary import SpecialIds, pretrained_tokenizer, spec
 
 RUN_FILE = "run.json"
 RECIPE_FILE = "recipe.yaml"
+MODEL_FILES = (CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, CARD_FILE, CURVE_FILE)
+WRITTEN = (RUN_FILE, CHECKPOINTS, RECIPE_FILE, LOG_FILE, *MODEL_FILES)
 DEVELOPMENT_SEQUENCES = 4000  # looked at during training; enough for two digits of loss
 LOG_EVERY_STEPS = 50
 TIMED_STEPS = 12  # of the calibration for `minutes`
@@ -150,11 +153,14 @@ def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Consol
 
 def check_output(output: Path, *, resume: bool) -> None:
     """Refuse to resume nothing, and to write over something."""
-    held = [name for name in (RUN_FILE, CHECKPOINTS, CONFIG_FILE) if (output / name).exists()]
+    held = [name for name in WRITTEN if (output / name).exists()]
     if resume and RUN_FILE not in held:
         raise RunError(f"{output} holds no run to resume; leave out --resume to start one.")
-    if held and not resume:
-        raise RunError(f"{output} already holds a run or a model; continue it with --resume, or choose another output.")
+    if resume or not held:
+        return
+    if {RUN_FILE, CHECKPOINTS, CONFIG_FILE}.isdisjoint(held):
+        raise RunError(f"{output} already holds {held[0]}, which a run would overwrite; choose another output.")
+    raise RunError(f"{output} already holds a run or a model; continue it with --resume, or choose another output.")
 
 
 def check_shares(recipe: Recipe, n_processes: int) -> None:
@@ -173,12 +179,15 @@ def settle_precision(wanted: str) -> str:
     if wanted == "float32":
         return wanted
     if torch.cuda.is_available():
-        return "bfloat16" if wanted == "bfloat16" or torch.cuda.is_bf16_supported() else "float32"
-    tried = subprocess.run([sys.executable, "-c", BFLOAT16_PRODUCTS], capture_output=True, text=True)
+        is_real = torch.cuda.is_bf16_supported(including_emulation=False)
+        return "bfloat16" if wanted == "bfloat16" or is_real else "float32"
+    # From where nobody keeps modules of their own, which the child would take for torch's.
+    elsewhere = Path(sys.executable).parent
+    tried = subprocess.run([sys.executable, "-c", BFLOAT16_PRODUCTS], capture_output=True, text=True, cwd=elsewhere)
     if wanted == "auto":
         return "bfloat16" if tried.returncode == 0 and float(tried.stdout) >= WORTH_ROUNDING else "float32"
     if tried.returncode:
-        raise RunError("This machine fails at products of bfloat16 numbers; leave out optim.precision.")
+        raise RunError("This machine fails at products of bfloat16 numbers; train with optim.precision=float32.")
     return wanted
 
 
@@ -362,6 +371,8 @@ def load_facts(
             raise RunError(f"{output} holds a run of another recipe; resume it with the recipe in {path}.")
         if facts.text not in ("", text):  # runs of older versions do not tell
             raise RunError(f"The text has changed since the run in {output} began; resume it with the same files.")
+        if PartialState().is_main_process:
+            settle_precision(facts.precision)  # on a machine that fails at it, here and not in the first step
         return facts
     if recipe.optim.steps is not None:
         n_steps = recipe.optim.steps

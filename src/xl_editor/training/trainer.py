@@ -52,7 +52,7 @@ def product_dtype(precision: str) -> torch.dtype:
 
 
 def rounded_products(precision: str, device: torch.device) -> torch.autocast:
-    """Within, the factors of matrix products have this precision; weights, norms, losses and gradients stay float32."""
+    """Within, matrix products have factors and results of this precision; weights, norms and losses stay float32."""
     return torch.autocast(device.type, torch.bfloat16, enabled=product_dtype(precision) == torch.bfloat16)
 
 

@@ -2,6 +2,8 @@
 
 import { changeBetween, codePoints } from "./text.js";
 
+const NO_NEWLINE = "\n\\ No newline at end of file\n";
+
 /** The shape of a trace of the API: edits one after the other, offsets in code points. */
 export function asJson(document) {
   const [opened, ...states] = document.sinceOpened;
@@ -33,10 +35,15 @@ export function asJson(document) {
 export function asDiff(document) {
   const [before, after] = [document.sinceOpened[0].text, document.text];
   if (before === after) return "";
-  const [old, now] = [before.split("\n"), after.split("\n")];
-  const noNewline = "\\ No newline at end of file\n";
-  const lines = pairUp(old, now).map(([mark, line, isLast]) => `${mark}${line}\n${isLast ? noNewline : ""}`);
-  return `--- before.txt\n+++ after.txt\n@@ -1,${old.length} +1,${now.length} @@\n${lines.join("")}`;
+  const [old, now] = [linesOf(before), linesOf(after)];
+  const lines = pairUp(old, now).map(([mark, line]) => `${mark}${line}${line.endsWith("\n") ? "" : NO_NEWLINE}`);
+  const range = (part) => `${Math.min(1, part.length)},${part.length}`;
+  return `--- before.txt\n+++ after.txt\n@@ -${range(old)} +${range(now)} @@\n${lines.join("")}`;
+}
+
+/** Each with its line end; the last one may have none. */
+function linesOf(text) {
+  return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
 }
 
 /** Lines of both texts in the order of a diff, with their marks, by the longest common subsequence. */
@@ -44,29 +51,24 @@ function pairUp(old, now) {
   const common = Array.from({ length: old.length + 1 }, () => new Array(now.length + 1).fill(0));
   for (let i = old.length - 1; i >= 0; i -= 1) {
     for (let j = now.length - 1; j >= 0; j -= 1) {
-      const same = isSameLine(i, j);
+      const same = old[i] === now[j];
       common[i][j] = same ? common[i + 1][j + 1] + 1 : Math.max(common[i + 1][j], common[i][j + 1]);
     }
   }
   const lines = [];
   let [i, j] = [0, 0];
   while (i < old.length || j < now.length) {
-    if (i < old.length && j < now.length && isSameLine(i, j)) {
-      lines.push([" ", old[i], i === old.length - 1]);
+    if (i < old.length && j < now.length && old[i] === now[j]) {
+      lines.push([" ", old[i]]);
       i += 1;
       j += 1;
     } else if (i < old.length && (j === now.length || common[i + 1][j] >= common[i][j + 1])) {
-      lines.push(["-", old[i], i === old.length - 1]);
+      lines.push(["-", old[i]]);
       i += 1;
     } else {
-      lines.push(["+", now[j], j === now.length - 1]);
+      lines.push(["+", now[j]]);
       j += 1;
     }
   }
   return lines;
-
-  // The last line of a text has no line end, and so differs from the same words elsewhere.
-  function isSameLine(i, j) {
-    return old[i] === now[j] && (i === old.length - 1) === (j === now.length - 1);
-  }
 }

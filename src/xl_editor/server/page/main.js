@@ -1,10 +1,10 @@
 // Where the parts of the page meet.
 
-import { ask, getModels, useKey } from "./api.js";
+import { ask, getModels, Refusal, useKey } from "./api.js";
 import { Document } from "./document.js";
 import { byId, setOptions } from "./dom.js";
 import { EXAMPLES } from "./examples.js";
-import { carriedOver, findHeat, tipAt, worthALook } from "./heat.js";
+import { carriedOver, findHeat, ofWholeWords, tipAt, worthALook } from "./heat.js";
 import { HistoryPanel } from "./history-panel.js";
 import { standing } from "./review.js";
 import { carriedByLink, linkWith } from "./share.js";
@@ -16,7 +16,8 @@ import { BLANK, changeBetween, countCodePoints, findBlanks, placeOf } from "./te
 
 const AFTER_TYPING = 500; // ms of rest before the model reads the text
 const AFTER_MOVING = 200; // ms of rest before it is asked about a place
-const SETTINGS = ["unit", "model", "voice", "style-model", "target", "threshold", "steps"]; // that a link carries
+// That a link carries; the models first: which styles there are to choose from depends on them.
+const SETTINGS = ["unit", "model", "style-model", "voice", "target", "threshold", "steps"];
 const FIND = { gap: insertionsAt, span: replacementsOf, blanks: fillingsOf };
 
 const text = new Document();
@@ -47,10 +48,16 @@ function latestOf(who, delay) {
     stop();
     const { signal } = (controller = new AbortController());
     const asking = (operation, body) => ask(operation, { ...body, ...settings() }, signal, newTeller());
-    const timer = setTimeout(() => attempt(who, () => task(asking)), delay);
+    const timer = setTimeout(() => attempt(who, () => task(asking).catch(askForKey)), delay);
     signal.addEventListener("abort", () => clearTimeout(timer));
   }
   return { start, stop };
+}
+
+/** A server that wants a key, or has another one now, is given it in a form. */
+function askForKey(refusal) {
+  if (refusal.kind === "unauthorized") byId("key-form").hidden = false;
+  throw refusal;
 }
 
 function settings() {
@@ -74,6 +81,9 @@ function read() {
     byId("paper").setAttribute("aria-busy", "true");
     try {
       heat = { text: now, ...(await findHeat(asking, now, byId("unit").value)) };
+    } catch (refusal) {
+      if (refusal instanceof Refusal && !place && text.text === now) suggestions.showNothing("Not read", "");
+      throw refusal;
     } finally {
       byId("paper").removeAttribute("aria-busy");
     }
@@ -90,7 +100,9 @@ function askAbout(asked) {
   draw();
   if (!asked || !canAsk()) {
     place = null;
-    if (heat.text === now || !canAsk()) suggestions.showPlaces(now, canAsk() ? worthALook(heat) : []);
+    if (now.trim() === "") suggestions.showPlaces(now, []);
+    else if (!canAsk()) suggestions.showNothing(tooMany() > 0 ? "Too long to read" : "Not read yet", "");
+    else if (heat.text === now) suggestions.showPlaces(now, worthALook(heat));
     else suggestions.showNothing("Reading …", "");
     return;
   }
@@ -102,7 +114,7 @@ function askAbout(asked) {
 /** What the caret or the selection asks about. While there are blanks, these are the question. */
 function askAboutSelection() {
   if (findBlanks(text.text).length) return;
-  const asked = placeOf(text.text, ...sheet.selection);
+  const asked = ofWholeWords(heat, placeOf(text.text, ...sheet.selection), text.text);
   if (asked.kind === place?.kind && asked.start === place.start && asked.end === place.end) return;
   open("suggest");
   askAbout(asked);
@@ -116,9 +128,11 @@ function lookAt({ kind, start, end }) {
 
 /** The next of the hottest places after the caret, round and round. */
 function lookAtNext() {
-  const places = worthALook(heat).sort((a, b) => a.start - b.start);
-  const next = places.find(({ start }) => start > sheet.selection[0]) ?? places[0];
-  if (heat.text === text.text && next) lookAt(next);
+  const places = worthALook(heat).sort((a, b) => a.start - b.start || a.end - b.end);
+  const current = places.findIndex((one) => one.kind === place?.kind && one.start === place.start);
+  const next = places[current + 1] ?? places[0];
+  const after = places.find(({ start }) => start > sheet.selection[0]) ?? places[0];
+  if (heat.text === text.text && places.length) lookAt(current < 0 ? after : next);
 }
 
 // --- showing -------------------------------------------------------------------------------------------------
@@ -187,18 +201,23 @@ function showModels() {
   byId("style-form").hidden = !withStyles.length;
   byId("no-styles").hidden = withStyles.length > 0;
   byId("steps").max = limits.steps;
-  showStyles();
+  showVoices();
+  showTargets();
 }
 
 function chosen(id) {
   return models.find(({ name }) => name === byId(id).value);
 }
 
-/** Depends on which models are chosen. */
-function showStyles() {
+/** Depends on which model suggests. */
+function showVoices() {
   const { styles, style_optional } = chosen("model");
   setOptions(byId("voice"), [...(style_optional ? [["", "any style"]] : []), ...styles.map((name) => [name, name])]);
   byId("voice-choice").hidden = styles.length === 0;
+}
+
+/** Depends on which model revises. */
+function showTargets() {
   const styled = chosen("style-model");
   if (!styled) return;
   setOptions(byId("target"), styled.styles.map((name) => [name, name]), byId("target").value || styled.styles.at(-1));
@@ -220,13 +239,19 @@ function readAgain() {
 function openLink() {
   const carried = carriedByLink();
   if (!carried) return;
-  // The models come first: which styles there are to choose from depends on them.
   for (const id of SETTINGS) {
-    if (carried.settings[id] !== undefined && byId(id)) byId(id).value = carried.settings[id];
-    if (id === "style-model" && models.length) showStyles();
+    choose(byId(id), carried.settings[id]);
+    if (id === "model" && models.length) showVoices();
+    if (id === "style-model" && models.length) showTargets();
   }
   style.showSettings();
   text.open(carried.text, "Opened a link");
+}
+
+/** A link may come from a server with other models and styles: what is not there to be chosen is left as it is. */
+function choose(control, value) {
+  if (value === undefined || !control) return;
+  if (!control.options || [...control.options].some((option) => option.value === value)) control.value = value;
 }
 
 async function share() {
@@ -247,17 +272,15 @@ function useTheme(theme) {
 }
 
 async function begin() {
-  const given = await attempt("begin", () => getModels(newTeller()).catch((refusal) => {
-    byId("key-form").hidden = refusal.kind !== "unauthorized";
-    throw refusal;
-  }));
+  const given = await attempt("begin", () => getModels(newTeller()).catch(askForKey));
   if (!given) return;
   byId("key-form").hidden = true;
+  const isFirst = !models.length;
   models = given.models;
   // A gap is asked about by a blank in it, which must find room, too.
   limits = { ...given.limits, characters: given.limits.characters - BLANK.length - 1 };
   showModels();
-  openLink();
+  if (isFirst) openLink();
   shown = null;
   show();
 }
@@ -271,10 +294,10 @@ function listen() {
   sheet.addEventListener("point", askAboutSelection);
   for (const id of ["unit", "voice"]) byId(id).addEventListener("change", readAgain);
   byId("model").addEventListener("change", () => {
-    showStyles();
+    showVoices();
     readAgain();
   });
-  byId("style-model").addEventListener("change", showStyles);
+  byId("style-model").addEventListener("change", showTargets);
   byId("share").addEventListener("click", share);
   window.addEventListener("hashchange", openLink);
 
@@ -312,7 +335,12 @@ function listen() {
 
   byId("key-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    useKey(byId("key").value);
+    const key = byId("key").value;
+    if (/[^\x20-\x7e]/.test(key)) {
+      say("begin", { kind: "error", text: "A key has plain letters, digits and signs only." });
+      return;
+    }
+    useKey(key);
     begin();
   });
 }

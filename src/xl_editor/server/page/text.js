@@ -5,7 +5,7 @@
 
 export const BLANK = "[_]";
 const OPEN_BLANK = /(?<!\\)\[_\]/g;
-const INSIDE_WORD = /[\p{L}\p{M}\p{N}'’-]/u;
+const INSIDE_WORD = /[\p{L}\p{M}\p{N}'’\/_-]/u;
 
 /** What may come into the document: one kind of line end, as a textarea has it, and no halves of characters. */
 export function cleaned(text) {
@@ -63,7 +63,14 @@ export function placeOf(text, start, end) {
 }
 
 function isInsideWord(text, unit) {
-  return unit > 0 && INSIDE_WORD.test(text[unit - 1]) && INSIDE_WORD.test(text[unit] ?? "");
+  if (unit <= 0 || unit >= text.length) return false;
+  return [unit - 1, unit].every((at) => INSIDE_WORD.test(text[at]) || isInnerMark(text, at));
+}
+
+/** As in U.S., yelp.com, 1,000 or 10:30. */
+function isInnerMark(text, at) {
+  const kind = { ".": INSIDE_WORD, ",": /\d/, ":": /\d/ }[text[at]];
+  return kind !== undefined && kind.test(text[at - 1] ?? "") && kind.test(text[at + 1] ?? "");
 }
 
 /** The text without a span, as a writer would leave it: one space, and a capital where one stood. */
