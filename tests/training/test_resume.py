@@ -24,7 +24,7 @@ def both(*hooks) -> None:
         hook()
 
 
-def write_styled_recipe(directory, steps: int = STEPS):
+def write_styled_recipe(directory, steps: int = STEPS, precision: str = "float32"):
     """All that has a state: both kinds of update, dropout, micro-batches, a classifier at times, a schedule."""
     return toy.write_recipe(
         directory,
@@ -34,6 +34,7 @@ def write_styled_recipe(directory, steps: int = STEPS):
         classifier={"share": 0.5},
         optim={
             "optimizer": "muon",
+            "precision": precision,
             "steps": steps,
             "tokens_per_batch": 200,
             "eval_every": 7,
@@ -57,7 +58,8 @@ def uninterrupted(directory):
 def start(recipe, output, *hooks) -> toy.Run:
     """Start or resume, as the state of the output directory asks for."""
     resume = ["--resume"] if (output / "run.json").exists() else []
-    return toy.start(recipe, output, *resume, before=partial(both, toy.log_often, *hooks))
+    before = partial(both, toy.log_often, *hooks)
+    return toy.start(recipe, output, *resume, before=before, environment=toy.WITHOUT_AMX)
 
 
 def assert_nothing_is_broken(output) -> None:
@@ -102,6 +104,13 @@ def test_a_run_that_is_killed_three_times_ends_with_the_same_bits(directory, uni
     ]
     kill_again_and_again(directory / "recipe.yaml", output, kills)
     assert_same_run(output, uninterrupted)
+
+
+def test_a_run_in_bfloat16_ends_with_the_same_bits(tmp_path):
+    recipe = write_styled_recipe(tmp_path, precision="bfloat16")
+    assert start(recipe, tmp_path / "uninterrupted").wait() == 0
+    kill_again_and_again(recipe, tmp_path / "killed", [partial(toy.signal_in_step, signal.SIGKILL, 12, 0.01)])
+    assert_same_run(tmp_path / "killed", tmp_path / "uninterrupted")
 
 
 @pytest.mark.slow

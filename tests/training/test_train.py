@@ -148,15 +148,11 @@ def test_minutes_fix_the_number_of_steps(tmp_path):
     assert "steps" not in facts["recipe"]["optim"]
 
 
-# oneDNN then keeps from AMX, which some virtual machines have without saying how to set it up; any machine obeys.
-WITHOUT_AMX = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
-
-
 def test_products_of_bfloat16_numbers_teach_as_much(tmp_path):
     losses = {}
     for precision in ("float32", "bfloat16"):
         recipe = toy.write_recipe(tmp_path, sampling=HAS_GAPS, optim={"steps": 100, "precision": precision})
-        output = toy.train(recipe, tmp_path / precision, before=toy.log_often, environment=WITHOUT_AMX)
+        output = toy.train(recipe, tmp_path / precision, before=toy.log_often, environment=toy.WITHOUT_AMX)
         losses[precision] = toy.log_of(output, "loss")
     assert losses["float32"][-1] < 0.7 * losses["float32"][0]
     assert losses["bfloat16"] != losses["float32"]  # something was rounded
@@ -199,11 +195,11 @@ def make_bfloat16_slow() -> None:
 )
 def test_auto_takes_the_faster_precision_and_a_resumed_run_keeps_to_it(tmp_path, machine, precision):
     recipe = toy.write_recipe(tmp_path, optim={"steps": 2, "precision": "auto", "optimizer": "muon"})
-    output = toy.train(recipe, tmp_path / "model", before=machine, environment=WITHOUT_AMX)
+    output = toy.train(recipe, tmp_path / "model", before=machine, environment=toy.WITHOUT_AMX)
     assert json.loads((output / "run.json").read_text())["precision"] == precision
-    toy.train(recipe, output, "--resume", before=make_bfloat16_slow, environment=WITHOUT_AMX)
+    toy.train(recipe, output, "--resume", before=make_bfloat16_slow, environment=toy.WITHOUT_AMX)
     assert json.loads((output / "run.json").read_text())["precision"] == precision
-    elsewhere = toy.start(recipe, output, "--resume", before=fail_at_bfloat16, environment=WITHOUT_AMX)
+    elsewhere = toy.start(recipe, output, "--resume", before=fail_at_bfloat16, environment=toy.WITHOUT_AMX)
     assert elsewhere.wait() == (2 if precision == "bfloat16" else 0)
 
 

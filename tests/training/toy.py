@@ -49,6 +49,10 @@ def held_out_sentences(style: str = "") -> list[str]:
     return [sentence([n, (n + 1) % N_PAIRS, (n + shift) % N_PAIRS], style) for n in range(N_PAIRS) for shift in (2, 3)]
 
 
+# oneDNN then keeps from AMX, which some virtual machines have without saying how to set it up; any machine obeys.
+WITHOUT_AMX = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
+
+
 def training_sentences(style: str = "", n: int = 3000) -> list[str]:
     random = Random(style)
     chosen: list[str] = []
