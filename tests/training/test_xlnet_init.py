@@ -14,6 +14,7 @@ from transformers import XLNetConfig, XLNetLMHeadModel, XLNetTokenizer
 
 from xl_editor import Editor
 from xl_editor.context import ContextFormat
+from xl_editor.editor import bundled_models
 from xl_editor.geometry import END_OF_INSERTION, PADDING, Places, relate
 from xl_editor.model import XLEditorModel
 from xl_editor.training.objectives import IGNORED, Examples, InsertionObjective
@@ -117,7 +118,7 @@ def from_scratch(directory: Path, **sections) -> Path:
     return toy.write_recipe(directory, model={**SIZES, "dropout": 0.0}, **sections)
 
 
-def from_model(directory: Path, init: Path, **sections) -> Path:
+def from_model(directory: Path, init: Path | str, **sections) -> Path:
     directory.mkdir()
     return toy.write_recipe(directory, model={"init": str(init)}, vocabulary=None, **sections)
 
@@ -198,6 +199,12 @@ def test_our_own_model_goes_on_where_it_was(tmp_path, own):
     settings = [json.loads((directory / "config.json").read_text())["editor"] for directory in (own, again)]
     assert settings[0] == settings[1]
     assert settings[1]["text"]["lowercase"] is True
+
+
+@pytest.mark.skipif("yelp" not in bundled_models(), reason="the model yelp is not bundled")
+def test_a_bundled_model_goes_on_by_its_name(tmp_path):
+    output = toy.train(from_model(tmp_path / "again", "yelp", optim={"steps": 1}), tmp_path / "model")
+    assert Editor.from_pretrained(output).styles == Editor.from_pretrained("yelp").styles
 
 
 def test_styles_and_a_classifier_can_be_added_twice(tmp_path, own):

@@ -81,8 +81,8 @@ class ModelRecipe:
     d_inner: int = _key("Inner size of the feed-forward network.", 512, least=1)
     dropout: float | None = _key("0.1 by default, or that of `init`.", None, least=0, most=0.9)
     init: str | None = _key(
-        "Start from this model: a hub id or a directory of an XLNet, or one of our own directories. Its "
-        "sizes and its vocabulary are used.",
+        "Start from this model: a hub id or a directory of an XLNet, one of our own directories, or a bundled model's "
+        "name. Its sizes and its vocabulary are used.",
         None,
     )
 

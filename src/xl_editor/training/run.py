@@ -27,8 +27,9 @@ from tokenizers import Tokenizer
 from transformers import MarianConfig, MarianMTModel, TrainingArguments, set_seed
 
 from xl_editor.context import ContextFormat
+from xl_editor.editor import find_model
 from xl_editor.files import write_whole
-from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE, XLEditorConfig, XLEditorModel, find_directory, load_config
+from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE, XLEditorConfig, XLEditorModel, load_config
 from xl_editor.text import TOKENIZER_FILE, TextFormat
 from xl_editor.training.card import CARD_FILE, CURVE_FILE, write_card, write_summary
 from xl_editor.training.corpus import Corpus, find_styles, load_corpus, load_tokenizer
@@ -217,7 +218,7 @@ def load_data(recipe: Recipe, console: Console) -> tuple[Tokenizer, Corpus, Corp
             status.update(f"reading the training text: {done / max(of, 1):.0%}")
 
         if recipe.model.init is not None:
-            tokenizer = pretrained_tokenizer(find_directory(recipe.model.init), styles)
+            tokenizer = pretrained_tokenizer(find_model(recipe.model.init), styles)
         else:
             assert recipe.vocabulary is not None  # a recipe without `init` has one
             v = recipe.vocabulary
@@ -248,7 +249,7 @@ def make_objective(
 ) -> InsertionObjective | Seq2SeqObjective:
     """A new model, or the one that the recipe starts from, and what it is trained for."""
     ids = special_ids(tokenizer)
-    before = {} if recipe.model.init is None else load_config(find_directory(recipe.model.init)).editor  # if it is ours
+    before = {} if recipe.model.init is None else load_config(find_model(recipe.model.init)).editor  # if it is ours
     context = ContextFormat(
         sep=ids.sep,
         cls=ids.cls,
@@ -294,7 +295,7 @@ def new_model(recipe: Recipe, tokenizer: Tokenizer, ids: SpecialIds, editor: dic
             editor=editor,
         )
         return XLEditorModel(config)
-    directory = find_directory(recipe.model.init)
+    directory = find_model(recipe.model.init)
     found = load_config(directory)
     dropout = found.dropout if recipe.model.dropout is None else recipe.model.dropout
     config = dataclasses.replace(
