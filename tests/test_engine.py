@@ -130,6 +130,20 @@ def test_a_narrow_beam_never_exceeds_the_oracle_and_its_scores_are_scores(engine
     assert ranks == sorted(ranks, reverse=True)
 
 
+@settings(max_examples=10, deadline=None)
+@given(contexts)
+def test_a_wide_beginning_finds_all_that_is_short(engine, context):
+    """All single tokens begin it, and each may end at once: so they are ranked as the oracle ranks them."""
+    wide = Decoding(n_best=3, beam=3, first_beam=len(WORDS), max_length=LONGEST)
+    (found,) = engine.decode([context], wide)
+    short = [logprob for ids, logprob in oracle(engine, context) if len(ids) <= 1][:3]
+    for one, at_least in zip(found, short, strict=True):
+        assert one.logprob >= at_least - 1e-4
+    assert len({s.ids for s in found}) == 3
+    scored = engine.score([Insertion(context, s.ids) for s in found])
+    assert [s.logprob for s in found] == pytest.approx([s.logprob for s in scored], abs=1e-4)
+
+
 @settings(max_examples=15, deadline=None)
 @given(contexts)
 def test_beam_one_is_greedy_and_the_cache_equals_recomputation(engine, context):
@@ -154,6 +168,7 @@ def test_decoding_depends_on_nothing_else_in_the_batch(engine, batch):
     for decoding in (
         Decoding(max_length=5),
         Decoding(n_best=3, beam=4, max_length=5),
+        Decoding(n_best=3, beam=3, first_beam=8, max_length=5),
         Decoding(n_best=2, sample=True, top_k=3, seed=7, max_length=5),
     ):
         together = engine.decode(batch, decoding)
@@ -166,6 +181,8 @@ def test_lengths_and_first_tokens_are_kept(engine):
     for decoding, holds in [
         (Decoding(beam=8, n_best=8, min_length=2, max_length=3), lambda y: 2 <= len(y) <= 3),
         (Decoding(beam=8, n_best=8, first=(7, 9), max_length=3), lambda y: y[0] in (7, 9)),
+        (Decoding(beam=8, n_best=8, first_beam=20, min_length=2, max_length=3), lambda y: 2 <= len(y) <= 3),
+        (Decoding(beam=8, n_best=8, first_beam=20, first=(7, 9), max_length=3), lambda y: y[0] in (7, 9)),
         (Decoding(sample=True, n_best=8, min_length=1, max_length=3), lambda y: 1 <= len(y) <= 3),
     ]:
         (found,) = engine.decode([context], decoding)

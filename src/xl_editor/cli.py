@@ -79,7 +79,10 @@ Model = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 Top = Annotated[int, typer.Option(help="How many answers.")]
 Style = Annotated[str | None, typer.Option(help="Answer as for texts of this style; `models` lists the styles.")]
-Beam = Annotated[int | None, typer.Option(help="Width of the search; at least --top. By default 5, or --top.")]
+Beam = Annotated[
+    int | None,
+    typer.Option(help="Width of the search, at least --top; by default 5 or --top, and more at its start."),
+]
 MaxLength = Annotated[int, typer.Option(help="Most tokens of an insertion.")]
 Sample = Annotated[bool, typer.Option("--sample", help="Draw at random instead of searching for the best.")]
 TopK = Annotated[int, typer.Option(help="With --sample: from the K most probable tokens only; 0 for all.")]

@@ -38,6 +38,7 @@ BUNDLED = Path(__file__).parent / "models"
 MAX_TOKENS = 512  # of a text that is asked about as a whole, and of what is filled or replaced and its context
 MAX_SPAN_WORDS = 4  # of what `delete(unit="span")` considers
 MAX_ANSWERS = 100  # of `infill` and `replace`: the search for n takes time that grows with n²
+FIRST_BEAM = 40  # hypotheses at the beginning of a search: the likeliest word need not begin the likeliest filling
 SHOWN_CHARACTERS = 30  # of the text on either side of a slot
 
 TEXTS_AT_ONCE = 256  # that advance together in a transfer
@@ -691,7 +692,16 @@ def _decoding(n: int, beam: int | None, max_length: int, sample: bool, top_k: in
         _check_within(name, number, least)
     check_number("top_p", top_p)
     try:
-        return Decoding(n_best=n, beam=width, max_length=max_length, sample=sample, top_k=top_k, top_p=top_p, seed=seed)
+        return Decoding(
+            n_best=n,
+            beam=width,
+            first_beam=FIRST_BEAM if beam is None else 0,
+            max_length=max_length,
+            sample=sample,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+        )
     except ValueError as error:
         raise EditorError(str(error)) from None
 

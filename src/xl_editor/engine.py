@@ -83,6 +83,7 @@ class Decoding:
 
     n_best: int = 1
     beam: int = 1
+    first_beam: int = 0  # if given, a wider search: see _beam_search
     min_length: int = 0
     max_length: int = MAX_LENGTH
     first: Ids = ()  # if given, the first token must be one of these
@@ -93,7 +94,7 @@ class Decoding:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("n_best", 1), ("beam", 1), ("min_length", 0), ("top_k", 0)):
+        for name, least in (("n_best", 1), ("beam", 1), ("first_beam", 0), ("min_length", 0), ("top_k", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}.")
         if self.max_length < max(1, self.min_length):
@@ -102,6 +103,10 @@ class Decoding:
             raise ValueError(f"top_p must be above 0 and at most 1, got {self.top_p}.")
         if not self.sample and self.n_best > self.beam:
             raise ValueError(f"n_best must be at most beam ({self.beam}), got {self.n_best}.")
+
+    def width(self, k: int) -> int:
+        """How many hypotheses are kept when y_k is chosen."""
+        return max(self.beam, self.first_beam >> k)
 
 
 class Engine:
@@ -222,7 +227,7 @@ class Engine:
     def decode(self, contexts: Sequence[Context], decoding: Decoding = Decoding()) -> list[list[Scored]]:  # noqa: B008
         """The best insertions for each context, best first; or, when sampling, as many drawn ones, in their order."""
         answers: dict[Context, list[Scored]] = {}
-        width = decoding.n_best if decoding.sample else decoding.beam
+        width = decoding.n_best if decoding.sample else decoding.width(0)
         for batch in self._batches(list(dict.fromkeys(contexts)), lambda c: (self._n_context(c), 2), copies=width):
             search = _draw if decoding.sample else _beam_search
             answers.update(zip(batch, search(self, self._encode(batch), batch, decoding), strict=True))
@@ -385,6 +390,10 @@ def _beam_search(engine: Engine, encoded: _Encoded, contexts: list[Context], dec
     A hypothesis is ranked by its log-probability, which can only fall as it grows: so a context is finished when its
     n best complete insertions are all at least as probable as whatever is still growing. Greedy decoding instead ends
     with the first END.
+
+    A beam can lose what ends soon to beginnings that look good and then go on and on. With `first_beam`, so many
+    hypotheses are kept after the first token, half as many after each further one, down to `beam`; and each of them
+    may also end where it is, whatever else is likelier to follow.
     """
     alive: list[list[_Hypothesis]] = [[_Hypothesis((), (), row)] for row in range(len(contexts))]
     complete: list[list[Scored]] = [[] for _ in contexts]
@@ -396,16 +405,22 @@ def _beam_search(engine: Engine, encoded: _Encoded, contexts: list[Context], dec
             for context, logprob in zip(contexts, logprobs[:, engine.end].tolist(), strict=True):
                 engine._memory.scores.setdefault(Insertion(context, ()), Scored((), (logprob,)))
         allowed = _allowed(engine, decoding, k)
-        keep = min(decoding.beam + 1, int(allowed.sum()))  # END may be among them
+        keep = min(decoding.width(k) + 1, int(allowed.sum()))  # END may be among them
         values, ids = _best(logprobs.masked_fill(~allowed, -math.inf), keep)
+        ends = logprobs[:, engine.end].tolist() if decoding.first_beam and bool(allowed[engine.end]) else None
         for index in range(len(contexts)):
             grown: list[_Hypothesis] = []
             for hypothesis in alive[index]:
+                if ends is not None:
+                    logprob = (*hypothesis.token_logprobs, ends[hypothesis.row])
+                    complete[index].append(Scored(hypothesis.ids, logprob))
                 for value, token in zip(values[hypothesis.row], ids[hypothesis.row], strict=True):
+                    if ends is not None and token == engine.end:
+                        continue
                     logprob = (*hypothesis.token_logprobs, value)
                     grown.append(_Hypothesis((*hypothesis.ids, token), logprob, hypothesis.row))
             # Stable: of equals, the one from the better hypothesis, and then the lower token, comes first.
-            grown = sorted(grown, key=lambda h: -round(h.logprob, DECIMALS))[: decoding.beam]
+            grown = sorted(grown, key=lambda h: -round(h.logprob, DECIMALS))[: decoding.width(k)]
             for hypothesis in grown:
                 if hypothesis.ids[-1] == engine.end:
                     complete[index].append(Scored(hypothesis.ids[:-1], hypothesis.token_logprobs))
