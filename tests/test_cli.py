@@ -30,6 +30,10 @@ def test_the_same_request_through_python_cli_and_a_batch_of_others(editor, toy_d
         assert found["logprob"] == pytest.approx(wanted["logprob"], abs=1e-5)
 
 
+def _nearly(value):
+    return pytest.approx(value, abs=1e-4) if isinstance(value, float) else value
+
+
 def test_every_command_answers_in_json_and_in_words(editor, toy_directory):
     model = ["--model", str(toy_directory)]
     asked = {
@@ -38,7 +42,9 @@ def test_every_command_answers_in_json_and_in_words(editor, toy_directory):
     }
     for command, (text, key, ask) in asked.items():
         done = run(command, text, "--json", "--top", "2", *model)
-        assert json.loads(done.stdout)[key] == json.loads(json.dumps(ask(text)))
+        # In another process, numbers may lie otherwise in memory, and sums be rounded otherwise.
+        for found, expected in zip(json.loads(done.stdout)[key], ask(text), strict=True):
+            assert found == {name: _nearly(value) for name, value in expected.items()}
         assert run(command, text, *model).returncode == 0
     done = run("score", "the food was [great] .", "--json", *model)
     assert json.loads(done.stdout)["logprob"] == pytest.approx(editor.score("the food was", "great", ".").logprob)
