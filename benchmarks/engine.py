@@ -229,6 +229,8 @@ def decoding(editor: Editor, texts: list[Ids], directory: Path, rounds: int, n_n
     cached = editor.engine.decode([context], exactly)[0][0].ids
     assert recomputed(editor.engine, context, n_new) == cached, "answers differ"
     several = [Context((tokens[:at], tokens[at:]), TARGET) for at in range(20, 180, 20)]
+    together = [best.ids for (best,) in editor.engine.decode(several, exactly)]
+    assert together == [recomputed(editor.engine, each, n_new) for each in several], "answers differ"
     theirs = Naive(directory, editor.engine).model
     prompt = torch.tensor([tokens])
     length = {"max_new_tokens": n_new, "min_new_tokens": n_new}

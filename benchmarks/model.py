@@ -32,7 +32,8 @@ from xl_editor.training.trainer import rounded_products
 
 VOCABULARY = 9_500
 SIDES = ("theirs", "theirs, our allocator", "ours")
-ROUNDED = ("theirs, bfloat16", "ours, bfloat16")  # factors of products, as with `optim.precision: bfloat16`
+ROUNDED = ("theirs, bfloat16", "ours, bfloat16")  # with `optim.precision: bfloat16`, or autocast, which is the same
+AS_IT_COMES = ("theirs", "theirs, bfloat16")  # without our setting of the allocator
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def models(dropout: float) -> tuple[XLNetLMHeadModel, XLEditorModel]:
 
 def work(side: str, shape: Shape, threads: int) -> None:
     """Answer each line of standard input (`forward`, `training`, `memory`, `peak`, `loss`) with a number."""
-    if side in ("theirs", "theirs, bfloat16"):
+    if side in AS_IT_COMES:
         torch.set_num_threads(threads)
     else:
         prepare_process(threads)
@@ -195,7 +196,8 @@ def compare(sides: tuple[str, ...], shape: Shape, rounds: int, threads: int) -> 
         for side in sides:
             rate = needed / median[side]
             ratios = "".join(f"{median[side] / median[other]:10.2f}×" for other in sides if other.startswith("ours"))
-            print(f"{shape.name:10} {what:9} {side:22}{1e3 * median[side]:9.1f}{rate:9.0f}{rate / peak:9.0%}{ratios}")
+            of_peak = f"{rate / peak:.0%} of {peak:.0f}"
+            print(f"{shape.name:10} {what:9} {side:22}{1e3 * median[side]:9.1f}{rate:9.0f}{of_peak:>12}{ratios}")
     for side, worker in workers.items():
         print(f"{shape.name:10} memory    {side:22}{worker.ask('memory'):9.0f} MB")
     for worker in workers.values():
@@ -215,7 +217,7 @@ def main() -> None:
     print(f"torch {torch.__version__}, {arguments.threads} threads, paper size, vocabulary {VOCABULARY}, dropout 0.1")
     sides = (*SIDES, *ROUNDED) if arguments.bfloat16 else SIDES
     ratios = "".join(f"{f'{side} is':>11}" for side in ("ours", "in bf16")[: 1 + arguments.bfloat16])
-    print(f"{'batch':10} {'pass':9} {'':22}{'ms':>9}{'GFLOP/s':>9}{'of peak':>9}{ratios}")
+    print(f"{'batch':10} {'pass':9} {'':22}{'ms':>9}{'GFLOP/s':>9}{'of the peak':>12}{ratios}")
     for shape in SHAPES.values():
         compare(sides, shape, arguments.rounds, arguments.threads)
 

@@ -37,7 +37,7 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import XLNetLMHeadModel
 from transformers.utils import logging
 
-from model import gemm_peak
+from model import AS_IT_COMES, ROUNDED, SIDES, gemm_peak
 from xl_editor.geometry import PADDING, Places, relate
 from xl_editor.model import XLEditorConfig
 from xl_editor.training.objectives import IGNORED, Batch, Examples, InsertionObjective, places_and_labels
@@ -47,8 +47,6 @@ from xl_editor.training.sampling import Slots
 from xl_editor.training.stream import MicroBatches
 from xl_editor.training.trainer import rounded_products
 
-SIDES = ("theirs", "theirs, our allocator", "ours")
-ROUNDED = ("theirs, bfloat16", "ours, bfloat16")  # with `optim.precision: bfloat16`, or autocast, which is the same
 YELP = Path(__file__).parents[1] / "recipes" / "yelp.yaml"
 # Sentences of 1..15 words in Yelp's training text, and how many different words there are.
 YELP_LENGTHS = (1478, 8959, 22148, 25736, 36386, 39827, 37977, 36859, 36455, 36436, 35552, 34525, 32502, 30117, 28302)
@@ -257,7 +255,7 @@ class Side:
 
 def serve(side: str, recipe: Recipe, n_steps: int, threads: int) -> None:
     """Answer each line of standard input by a line of JSON."""
-    torch.set_num_threads(threads) if side in ("theirs", "theirs, bfloat16") else prepare_process(threads)
+    torch.set_num_threads(threads) if side in AS_IT_COMES else prepare_process(threads)
     logging.set_verbosity_error()  # their language model has no use for our classifier, and says so at length
     logging.disable_progress_bar()
     torch.manual_seed(0)
