@@ -210,10 +210,13 @@ def test_long_sequences_are_cut_after_a_whole_word(tmp_path):
 
 
 def test_development_text_can_be_held_out(load, tmp_path):
-    corpus = load(written(tmp_path / "a.txt", "\n".join(f"w{i % 100} w1" for i in range(200))))
+    corpus = load(written(tmp_path / "a.txt", "\n".join(f"w{i % 100} zz" for i in range(200))))
     train, held_out = (part.sequences(window=1, max_tokens=9) for part in corpus.hold_out())
     assert (len(train), len(held_out)) == (196, 4)
     assert not set(train.starts.tolist()) & set(held_out.starts.tolist())
+    counts = [part.counts for part in corpus.hold_out()]
+    assert [(c.n_articles, c.n_sentences, c.n_tokens) for c in counts] == [(196, 196, 392), (4, 4, 8)]
+    assert sum(c.n_unknown for c in counts) == corpus.counts.n_unknown > 0
     with pytest.raises(CorpusError, match="single article"):
         load(written(tmp_path / "b.txt", "w1 w2")).hold_out()
 

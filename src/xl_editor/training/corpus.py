@@ -20,7 +20,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, takewhile
+from itertools import chain, pairwise, takewhile
 from pathlib import Path
 from typing import IO, Any
 
@@ -112,8 +112,9 @@ class Corpus:
     article_offsets: Ints  # (n_articles + 1,) into sentences
     styles: NDArray[np.int16]  # (n_articles,) index into style_names, or −1
     starts_word: Bools  # (vocabulary,)
+    unk: int  # the id of what the vocabulary lacks
     style_names: tuple[str, ...]
-    counts: Counts
+    counts: Counts  # of the chosen articles
     fingerprint: str  # of the text and of the vocabulary
     chosen: Bools | None = None  # (n_articles,) the articles that are used; all by default
 
@@ -149,13 +150,32 @@ class Corpus:
         begins = np.flatnonzero(self.starts_word[self.tokens[start + 1 : limit + 1]])
         return start + 1 + int(begins[-1]) if len(begins) else limit
 
+    def articles(self) -> Iterator[NDArray[np.unsignedinteger[Any]]]:
+        """The tokens of each article, chosen or not."""
+        for start, end in pairwise(self.sentence_offsets[self.article_offsets].tolist()):
+            yield self.tokens[start:end]
+
+    def choose(self, chosen: Bools) -> Corpus:
+        """Of the articles chosen so far, these. *Shape:* (n_articles,)."""
+        chosen = chosen if self.chosen is None else chosen & self.chosen
+        n_sentences = np.diff(self.article_offsets)
+        in_chosen = np.repeat(np.repeat(chosen, n_sentences), np.diff(self.sentence_offsets))  # of each token
+        counts = replace(
+            self.counts,
+            n_articles=int(chosen.sum()),
+            n_sentences=int(n_sentences[chosen].sum()),
+            n_tokens=int(in_chosen.sum()),
+            n_unknown=int((self.tokens[in_chosen] == self.unk).sum()),
+        )
+        return replace(self, chosen=chosen, counts=counts)
+
     def hold_out(self) -> tuple[Corpus, Corpus]:
         """The corpus in two parts, for training and development: every 50th article is held out."""
         n_articles = len(self.article_offsets) - 1
         if n_articles < 2:
             raise CorpusError("A corpus of a single article cannot be split into training and development parts.")
         held_out = np.arange(n_articles) % HOLD_OUT_EVERY == min(HOLD_OUT_EVERY, n_articles) - 1
-        return replace(self, chosen=~held_out), replace(self, chosen=held_out)
+        return self.choose(~held_out), self.choose(held_out)
 
 
 def cache_directory() -> Path:
@@ -238,6 +258,7 @@ def load_corpus(
         article_offsets=article_offsets,
         styles=styles,
         starts_word=starts_word(tokenizer),
+        unk=special_ids(tokenizer).unk,
         style_names=tuple(style_names),
         counts=_read_counts(directory),
         fingerprint=directory.name,
