@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from xl_editor.editor import Editor
+from xl_editor.engine import Memory
 from xl_editor.files import write_whole
 from xl_editor.model import CONFIG_FILE
 from xl_editor.search import logit
@@ -34,8 +35,8 @@ from .bleu import corpus_bleu
 KEPT_EXPONENT = 0.28
 REAL_SENTENCES = 0.9  # that count as sure
 LEAST_MARGIN = 3.3  # p = 0.96; a classifier that is often wrong would call anything sure
-MAX_SPANS = (1, 2, 3)
-THRESHOLDS = (1.5, 2.0, 2.5, 3.0, 4.0)
+MAX_SPANS = (0, 1, 2, 3)
+THRESHOLDS = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0)
 RIGHT_ALREADY = 0.9  # of the texts that are post-edited
 
 LinesByStyle = Mapping[str, Sequence[str]]
@@ -70,9 +71,10 @@ def tune(directory: Path, editor: Editor, dev: LinesByStyle, n_sentences: int) -
     yield f"nine of ten sentences have logit p(their style) ≥ {reached}; margin {margin}\n"
     yield " L  threshold    Acc   BLEU  value"
     trials = []
-    for trial in try_paper_rules(editor, {style: lines[:n_sentences] for style, lines in dev.items()}):
-        trials.append(trial)
-        yield f"{trial.max_span:2}{trial.threshold:11}{trial.acc:7.1f}{trial.kept:7.1f}{trial.value:7.2f}"
+    with editor.engine.remembering(Memory()):  # settings ask much the same
+        for trial in try_paper_rules(editor, {style: lines[:n_sentences] for style, lines in dev.items()}):
+            trials.append(trial)
+            yield f"{trial.max_span:2}{trial.threshold:11}{trial.acc:7.1f}{trial.kept:7.1f}{trial.value:7.2f}"
     yield json.dumps(write_presets(directory, max(trials, key=lambda trial: trial.value), margin))
 
 
