@@ -159,7 +159,7 @@ class SummedCrossEntropy(torch.autograd.Function):
     the cache, and its memory is free again before the next one.
     """
 
-    ROWS_AT_ONCE = 256
+    ROWS_AT_ONCE = 512
 
     @staticmethod
     def forward(
