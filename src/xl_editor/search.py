@@ -42,7 +42,7 @@ class SearchRules:
     fluency: float = 0.15  # weight of log q(filling | target), by which an unlikely filling costs
     content: float = 0.05  # weight of log q(span | source): what could not be guessed carries content, and costs
     odds: float = 0.2  # weight of log f, which ranks edits that are worth making
-    likeness: float = 1.0  # weight of how far a filling is from what it replaces; see _unlikeness
+    likeness: float = 2.0  # weight of how far a filling is from what it replaces; see _unlikeness
 
 
 @dataclass(frozen=True)
