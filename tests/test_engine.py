@@ -261,13 +261,3 @@ def test_the_best_tokens_are_the_same_with_and_without_many_equals(n):
             key = [max(round(float(value) * 10**DECIMALS) if value > -math.inf else -1e9, -1e9) for value in row]
             assert of_row == sorted(range(300), key=lambda token: (-key[token], token))[:n]
             assert values_of_row == row[of_row].tolist()
-
-
-def test_likeness_is_of_the_embeddings_nearest_each_other(engine):
-    weight = engine.model.transformer.word_embedding.weight.detach()
-    one, other = (0, 1), (2, 3, 4)
-    cosine = {(a, b): float(torch.cosine_similarity(weight[a], weight[b], dim=0)) for a in one for b in other}
-    nearest = [max(cosine[a, b] for b in other) for a in one] + [max(cosine[a, b] for a in one) for b in other]
-    assert engine.likeness(one, other) == engine.likeness(other, one) == pytest.approx(sum(nearest) / 5, abs=1e-4)
-    assert engine.likeness(one, one) == pytest.approx(1)
-    assert engine.likeness(one, ()) == engine.likeness((), other) == 0

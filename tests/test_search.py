@@ -17,10 +17,9 @@ class Table:
     end = END
     not_text = ()
 
-    def __init__(self, fillings=(((WORD,), -0.5), ((FINE,), -1.0), ((GOOD,), -2.5)), swing=3.0, alike=()):
+    def __init__(self, fillings=(((WORD,), -0.5), ((FINE,), -1.0), ((GOOD,), -2.5)), swing=3.0):
         self.fillings = fillings
         self.swing = swing
-        self.alike = alike  # pairs of tokens; all others are as alike as opposites are
 
     def score(self, insertions):
         return [
@@ -45,11 +44,6 @@ class Table:
             found.append({"negative": 1 - p, "positive": p})
         return found
 
-    def likeness(self, one, other):
-        assert one
-        assert other
-        return 0.4 if not self.alike or (*one, *other) in self.alike else 0.1
-
 
 def tokens_as_units(ids):
     return [(i, i + 1) for i in range(len(ids))]
@@ -61,17 +55,11 @@ def search(*asked):
 
 
 def to_positive(*ids, table=None, kept=frozenset(), **rules):
-    settings = {"margin": 2.0, "edit_cost": 0.25, "fluency": 0.1, "odds": 0.2, "likeness": 0.5, "n_gaps": 2, **rules}
+    settings = {"margin": 2.0, "edit_cost": 0.25, "fluency": 0.1, "odds": 0.2, "n_gaps": 2, **rules}
     (revision,) = search(
         table or Table(), [Task(ids, "negative", kept)], "positive", SearchRules(**settings), tokens_as_units
     )
     return revision
-
-
-def test_an_opposite_is_preferred_to_a_likelier_word_of_other_things():
-    table = Table(alike={(BAD, GOOD)})
-    assert to_positive(WORD, BAD, OTHER, table=table, likeness=0).ids == (WORD, FINE, OTHER)
-    assert to_positive(WORD, BAD, OTHER, table=table, likeness=1.5).ids == (WORD, GOOD, OTHER)
 
 
 def test_what_stands_out_is_replaced_by_the_likeliest_that_convinces():

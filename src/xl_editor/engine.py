@@ -20,7 +20,6 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from xl_editor.context import ContextFormat
 from xl_editor.geometry import CONTEXT, PADDING, Places, batched_insertion_places, concatenate, relate
@@ -260,21 +259,6 @@ class Engine:
             for text, row in zip(batch, scores.softmax(-1).tolist(), strict=True):
                 found[text] = dict(zip(self.format.styles, row, strict=True))
         return [found[tuple(text)] for text in texts]
-
-    def likeness(self, one: Ids, other: Ids) -> float:
-        """How alike two sequences are: the mean, over their tokens, of the cosine to the most alike of the other's.
-
-        By the embeddings, in which words that say something of the same things are alike, whatever they say: of what is
-        like "friendly", "rude" is closer than "terrible". 0 if one is empty.
-        """
-        if not one or not other:
-            return 0.0
-        weight = self.model.transformer.word_embedding.weight
-        with torch.inference_mode():
-            a, b = (F.normalize(weight[list(ids)].float(), dim=1) for ids in (one, other))
-            cosines = a @ b.mT
-            nearest = torch.cat([cosines.amax(0), cosines.amax(1)])
-        return round(float(nearest.mean()), DECIMALS)
 
     # --- batches -----------------------------------------------------------------------------------------------
 

@@ -10,20 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from xl_editor.engine import DECIMALS, Context, Decoding, Ids, Insertion, Scored
 from xl_editor.transfer import Estimator, Revision, Span, SpanScore, Task, TextInProgress, begin, finish, score_spans
 
 MAX_ODDS = 4.0  # nats: what stands out more than this stands out enough
-OF_OPPOSITES = 0.4  # the likeness of good and bad, friendly and rude, best and worst: 0.4 to 0.6
-OF_NOTHING = 0.2  # what counts as the likeness where something is only put in or taken out; that of most pairs of words
-
-
-class SearchEstimator(Estimator, Protocol):
-    """What the search asks, beside what Algorithm 1 does."""
-
-    def likeness(self, one: Ids, other: Ids) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -42,7 +33,6 @@ class SearchRules:
     fluency: float = 0.15  # weight of log q(filling | target), by which an unlikely filling costs
     content: float = 0.05  # weight of log q(span | source): what could not be guessed carries content, and costs
     odds: float = 0.2  # weight of log f, which ranks edits that are worth making
-    likeness: float = 2.0  # weight of how far a filling is from what it replaces; see _unlikeness
 
 
 @dataclass(frozen=True)
@@ -64,12 +54,11 @@ class _Edit:
     filling: Scored
     span_score: SpanScore
     size: float
-    unlikeness: float
     ids: Ids
 
 
 def search_rounds(
-    estimator: SearchEstimator,
+    estimator: Estimator,
     tasks: Sequence[Task],
     target: str,
     rules: SearchRules,
@@ -103,7 +92,7 @@ def _make_the_best(
     for edit, styles in edits:
         is_gap = edit.span[0] == edit.span[1]
         surer = _sureness(styles[target], rules.margin) - now
-        worth = _worth(surer, edit.span_score, edit.size, edit.filling.logprob, edit.unlikeness, rules, is_gap=is_gap)
+        worth = _worth(surer, edit.span_score, edit.size, edit.filling.logprob, rules, is_gap=is_gap)
         if worth > best_worth:
             best, best_worth = (edit, styles), worth
     if best is None:
@@ -126,7 +115,7 @@ def logit(p: float) -> float:
 
 
 def _edits(
-    estimator: SearchEstimator,
+    estimator: Estimator,
     texts: list[TextInProgress],
     target: str,
     rules: SearchRules,
@@ -162,33 +151,26 @@ def _edits(
                     special.number
                 )
                 if after and is_text and after not in text.seen:
-                    touched = _size(size[start, end], len(units_of(ids)))
-                    unlikeness = _unlikeness(estimator, text.ids[start:end], ids)
-                    of_this.append(_Edit((start, end), filling, score, touched, unlikeness, after))
+                    of_this.append(
+                        _Edit((start, end), filling, score, _size(size[start, end], len(units_of(ids))), after)
+                    )
         edits.append(of_this)
     return edits
 
 
 def _most_worth(score: SpanScore, n_removed: int, now: float, rules: SearchRules) -> float:
-    """What no edit of a span can be worth more than: the style made sure, by a word that is certain, and alike.
+    """What no edit of a span can be worth more than: one that makes the style sure, with a word that is certain.
 
     Of most spans of a text that is sure already, this is so little that no filling need be looked for.
     """
-    return _worth(-now, score, max(n_removed, 1), 0.0, 0.0, rules, is_gap=not n_removed)
+    return _worth(-now, score, max(n_removed, 1), 0.0, rules, is_gap=not n_removed)
 
 
 def _worth(
-    surer: float,
-    score: SpanScore,
-    size: float,
-    filling_logprob: float,
-    unlikeness: float,
-    rules: SearchRules,
-    *,
-    is_gap: bool,
+    surer: float, score: SpanScore, size: float, filling_logprob: float, rules: SearchRules, *, is_gap: bool
 ) -> float:
     """What an edit gains, by how much surer the style gets and how much the span stands out, less what it costs."""
-    cost = rules.edit_cost * size - rules.fluency * filling_logprob + rules.likeness * unlikeness
+    cost = rules.edit_cost * size - rules.fluency * filling_logprob
     if not is_gap:
         cost -= rules.content * score.logprob
     gain = surer + rules.odds * min(score.log_f, MAX_ODDS)
@@ -198,15 +180,6 @@ def _worth(
 def _size(n_removed: int, n_inserted: int) -> float:
     """Units that are touched; where one takes the place of another, the other counts half."""
     return max(n_removed, n_inserted) + min(n_removed, n_inserted) / 2
-
-
-def _unlikeness(estimator: SearchEstimator, removed: Ids, inserted: Ids) -> float:
-    """How far a filling is from speaking of what it replaces, as opposites do: rude instead of friendly, not terrible.
-
-    More alike than opposites counts for nothing: who takes a synonym changes nothing.
-    """
-    found = estimator.likeness(removed, inserted) if removed and inserted else OF_NOTHING
-    return max(0.0, OF_OPPOSITES - found)
 
 
 def _spans_and_gaps(units: Sequence[Span], max_span: int) -> Iterator[tuple[Span, int]]:

@@ -190,10 +190,6 @@ MISTAKES = {
         ["objective=seq2seq", "data={train: a.neg}", "classifier=null", "vocabulary=null", "model.init=x"],
         "objective seq2seq cannot start from model.init",
     ),
-    "doubts without a classifier": (
-        ["classifier.least_probability=0.2"],
-        "classifier.least_probability asks the classifier of model.init, which is not given",
-    ),
     "classifier without styles": (["data={train: a.neg}"], "a classifier needs styles"),
     "one style": (["data={train: {neg: a.neg}}"], "a classifier needs at least two styles"),
     "style dropout without styles": (

@@ -113,27 +113,6 @@ def test_it_writes_the_word_of_the_style_that_it_is_asked_for(tmp_path, styles):
         assert share_of(transferred) > 0.95
 
 
-def test_what_a_classifier_takes_for_mislabelled_is_left_out(tmp_path):
-    data, classifier = toy.styled_files(tmp_path, ("bad", "good")), {"weight": 2, "share": 0.5}
-    recipe = toy.write_recipe(tmp_path, data=data, classifier=classifier, optim={**LEARNS, "steps": 300})
-    first = toy.train(recipe, tmp_path / "first")
-    with (tmp_path / "train.bad").open("a") as file:
-        file.writelines(f"{line}\n" for line in toy.training_sentences("good", 25))
-    goes_on = {"data": data, "model": {"init": str(first)}, "vocabulary": None}
-    recipe = toy.write_recipe(tmp_path, **goes_on, classifier={**classifier, "least_probability": 0.2})
-    said = toy.said_file(toy.train(recipe, tmp_path / "second")).read_text()
-    assert "25 texts are taken for mislabelled, and left out." in said
-    assert "6,025 sentences" in said
-
-    recipe = toy.write_recipe(tmp_path, **goes_on)
-    without_classifier = toy.train(recipe, tmp_path / "third")
-    goes_on["model"] = {"init": str(without_classifier)}
-    recipe = toy.write_recipe(tmp_path, **goes_on, classifier={**classifier, "least_probability": 0.2})
-    run = toy.start(recipe, tmp_path / "fourth")
-    assert run.wait() == 2
-    assert "has none for the styles bad, good; leave it out." in run.said
-
-
 def test_jsonl_brings_articles_and_styles(tmp_path):
     lines = [
         json.dumps({"sents": [first, second], "style": style})

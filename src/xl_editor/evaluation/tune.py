@@ -35,8 +35,8 @@ from .bleu import corpus_bleu
 KEPT_EXPONENT = 0.28
 REAL_SENTENCES = 0.9  # that count as sure
 LEAST_MARGIN = 3.3  # p = 0.96; a classifier that is often wrong would call anything sure
-MAX_SPANS = (0, 1, 2, 3)
-THRESHOLDS = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0)
+MAX_SPANS = (1, 2, 3)
+THRESHOLDS = (1.5, 2.0, 2.5, 3.0, 4.0)
 RIGHT_ALREADY = 0.9  # of the texts that are post-edited
 
 LinesByStyle = Mapping[str, Sequence[str]]

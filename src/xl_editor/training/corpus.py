@@ -20,7 +20,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, pairwise, takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import IO, Any
 
@@ -149,11 +149,6 @@ class Corpus:
         """The last end of a word in start..limit; the limit itself, if there is none."""
         begins = np.flatnonzero(self.starts_word[self.tokens[start + 1 : limit + 1]])
         return start + 1 + int(begins[-1]) if len(begins) else limit
-
-    def articles(self) -> Iterator[NDArray[np.unsignedinteger[Any]]]:
-        """The tokens of each article, chosen or not."""
-        for start, end in pairwise(self.sentence_offsets[self.article_offsets].tolist()):
-            yield self.tokens[start:end]
 
     def choose(self, chosen: Bools) -> Corpus:
         """Of the articles chosen so far, these. *Shape:* (n_articles,)."""

@@ -104,13 +104,6 @@ class SamplingRecipe:
 class ClassifierRecipe:
     weight: float = _key("Of the classifier's loss, beside the insertion loss.", 1.0, above=0)
     share: float = _key("Of the steps that train the classifier, too.", 0.25, above=0, most=1)
-    least_probability: float = _key(
-        "Of a training text's style, by the classifier of `model.init`: texts below it are taken for mislabelled, "
-        "and left out.",
-        0.0,
-        least=0,
-        most=0.5,
-    )
 
 
 @dataclass(frozen=True)
@@ -459,11 +452,6 @@ def _check_combinations(recipe: Recipe, tree: _Tree) -> None:
 
     refuse(baseline and styles, "data.train", f"objective {objective} knows no styles; give data.train as a list")
     refuse(baseline and recipe.classifier, "classifier", f"objective {objective} has no classifier; leave it out")
-    refuse(
-        recipe.classifier and recipe.classifier.least_probability and model.init is None,
-        "classifier.least_probability",
-        "classifier.least_probability asks the classifier of model.init, which is not given",
-    )
     refuse(
         baseline and sampling.style_dropout,
         "sampling.style_dropout",

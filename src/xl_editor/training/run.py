@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from accelerate import PartialState
 from accelerate.utils import send_to_device
@@ -29,7 +28,6 @@ from transformers import MarianConfig, MarianMTModel, TrainingArguments, set_see
 
 from xl_editor.context import ContextFormat
 from xl_editor.editor import find_model
-from xl_editor.engine import DECIMALS, Engine
 from xl_editor.files import write_whole
 from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE, XLEditorConfig, XLEditorModel, load_config
 from xl_editor.text import TOKENIZER_FILE, TextFormat
@@ -58,7 +56,6 @@ MODEL_FILES = (CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, CARD_FILE, CURVE_FILE)
 WRITTEN = (RUN_FILE, CHECKPOINTS, RECIPE_FILE, LOG_FILE, *MODEL_FILES)
 DEVELOPMENT_SEQUENCES = 4000  # looked at during training; enough for two digits of loss
 LOG_EVERY_STEPS = 50
-CLASSIFIED_AT_ONCE = 4096  # texts
 TIMED_STEPS = 12  # of the calibration for `minutes`
 # Prints how many times as fast a product of bfloat16 numbers is as one of float32 numbers.
 BFLOAT16_PRODUCTS = """
@@ -108,8 +105,6 @@ def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Consol
         output.mkdir(parents=True, exist_ok=True)
         tokenizer, corpus, development = load_data(recipe, console)
         objective = make_objective(recipe, tokenizer, corpus.style_names)
-        if recipe.classifier and recipe.classifier.least_probability:
-            corpus = without_doubtful(corpus, objective, recipe, console)
         settings = stream_settings(recipe)
         stream = MicroBatches(corpus, objective, settings)
         evaluated = MicroBatches(development, objective, settings)
@@ -247,33 +242,6 @@ def load_data(recipe: Recipe, console: Console) -> tuple[Tokenizer, Corpus, Corp
         highlight=False,
     )
     return tokenizer, corpus, development
-
-
-def without_doubtful(
-    corpus: Corpus, objective: InsertionObjective | Seq2SeqObjective, recipe: Recipe, console: Console
-) -> Corpus:
-    """The corpus without the texts whose style is too improbable to the classifier that the run starts from."""
-    assert recipe.model.init is not None  # both by the recipe's own checks
-    assert recipe.classifier is not None
-    if load_config(find_model(recipe.model.init)).n_labels != len(corpus.style_names):
-        raise RunError(
-            f"classifier.least_probability asks the classifier of model.init, and {recipe.model.init} has none for "
-            f"the styles {', '.join(corpus.style_names)}; leave it out."
-        )
-    engine = Engine(objective.model, objective.context)
-    texts = [tokens[: recipe.data.max_tokens].tolist() for tokens in corpus.articles()]
-    is_trusted = np.ones(len(texts), bool)
-    with console.status("looking for mislabelled texts") as status:
-        for first in range(0, len(texts), CLASSIFIED_AT_ONCE):
-            some = slice(first, first + CLASSIFIED_AT_ONCE)
-            status.update(f"looking for mislabelled texts: {first / len(texts):.0%}")
-            probable = [
-                found[corpus.style_names[style]]
-                for found, style in zip(engine.classify(texts[some]), corpus.styles[some], strict=True)
-            ]
-            is_trusted[some] = np.round(probable, DECIMALS) >= recipe.classifier.least_probability
-    console.print(f"{(~is_trusted).sum():,} texts are taken for mislabelled, and left out.", highlight=False)
-    return corpus.choose(is_trusted)
 
 
 def make_objective(
