@@ -77,7 +77,7 @@ Model = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
-Top = Annotated[int, typer.Option(help="How many answers.", min=1)]
+Top = Annotated[int, typer.Option(help="How many answers.")]
 Style = Annotated[str | None, typer.Option(help="Answer as for texts of this style; `models` lists the styles.")]
 Beam = Annotated[
     int | None,
