@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from conftest import tiny_engine
@@ -163,6 +163,7 @@ def test_beam_one_is_greedy_and_the_cache_equals_recomputation(engine, context):
 
 
 @settings(max_examples=10, deadline=None)
+@example([Context(((), ())), Context(((9,), (), (9, 8), (7, 6, 9, 9)), "positive")])
 @given(st.lists(contexts, min_size=2, max_size=6))
 def test_decoding_depends_on_nothing_else_in_the_batch(engine, batch):
     for decoding in (
@@ -173,7 +174,9 @@ def test_decoding_depends_on_nothing_else_in_the_batch(engine, batch):
     ):
         together = engine.decode(batch, decoding)
         for context, found in zip(batch, together, strict=True):
-            assert [s.ids for s in engine.decode([context], decoding)[0]] == [s.ids for s in found]
+            for alone, beside in zip(engine.decode([context], decoding)[0], found, strict=True):
+                # Values are compared rounded, and the last bits may carry one of two equals over a rounding's edge.
+                assert alone.ids == beside.ids or alone.logprob == pytest.approx(beside.logprob, abs=1e-4)
 
 
 def test_lengths_and_first_tokens_are_kept(engine):
