@@ -5,7 +5,7 @@ and gives q̂ of every token of an insertion, the best insertions, or the probab
 
 What it promises: every context is encoded once and every question answered once, however often it is asked in a call
 (or, within `remembering`, in several); memory is bounded by a budget of rows; and no answer depends on what else was
-asked, or in which order.
+asked, or in which order (but where two log-probabilities differ in their last bits alone, and rounding parts them).
 """
 
 from __future__ import annotations

@@ -151,8 +151,7 @@ class Corpus:
         return start + 1 + int(begins[-1]) if len(begins) else limit
 
     def choose(self, chosen: Bools) -> Corpus:
-        """Of the articles chosen so far, these. *Shape:* (n_articles,)."""
-        chosen = chosen if self.chosen is None else chosen & self.chosen
+        """These of its articles, counted. *Shape:* (n_articles,)."""
         n_sentences = np.diff(self.article_offsets)
         in_chosen = np.repeat(np.repeat(chosen, n_sentences), np.diff(self.sentence_offsets))  # of each token
         counts = replace(
