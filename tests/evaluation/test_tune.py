@@ -62,7 +62,7 @@ def test_what_is_not_chosen_stays_as_the_model_has_it(editor, monkeypatch):
 
     monkeypatch.setattr(tune, "transfer", transfer)
     assert all(trial.kept == pytest.approx(100) for trial in try_paper_rules(editor, DEV))
-    assert len({(rules.max_span, rules.threshold) for rules in used}) == 15
+    assert len({(rules.max_span, rules.threshold) for rules in used}) == 21
     assert not any(rules.forced_insertion for rules in used)
 
 

@@ -36,7 +36,7 @@ KEPT_EXPONENT = 0.28
 REAL_SENTENCES = 0.9  # that count as sure
 LEAST_MARGIN = 3.3  # p = 0.96; a classifier that is often wrong would call anything sure
 MAX_SPANS = (1, 2, 3)
-THRESHOLDS = (1.5, 2.0, 2.5, 3.0, 4.0)
+THRESHOLDS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
 RIGHT_ALREADY = 0.9  # of the texts that are post-edited
 
 LinesByStyle = Mapping[str, Sequence[str]]
