@@ -38,6 +38,15 @@ def classifier() -> StyleClassifier:
     return train_textcnn(toy_lines(200, seed=0), toy_lines(50, seed=1), CONFIG, OPTIONS, progress=False)
 
 
+def test_filters_are_torchs_convolutions() -> None:
+    model = TextCNN(20, TextCNNConfig(widths=(1, 3, 7), n_filters=4, embedding_size=6)).eval()
+    ids = torch.randint(20, (5, 20))
+    embedded = model.embedding(ids).transpose(1, 2)
+    maxima = [convolution(embedded).max(dim=2).values for convolution in model.convolutions]
+    expected = model.output(torch.nn.functional.leaky_relu(torch.cat(maxima, dim=1), 0.01)).squeeze(1)
+    torch.testing.assert_close(model(ids), expected)
+
+
 def test_learns_a_toy_contrast(classifier: StyleClassifier) -> None:
     assert accuracy(classifier, toy_lines(100, seed=2)) == 100
     assert classifier.is_style(["the food was lovely", "an awful place"], "pos").tolist() == [True, False]

@@ -70,6 +70,12 @@ class TrainingReport:
     dev_accuracy_all_lengths: float
 
 
+def _convolved(embedded: Tensor, filters: nn.Conv1d) -> Tensor:
+    """`filters(embedded)` as one product over all windows, which is faster on a CPU: (B, T, E) -> (B, T', F)."""
+    windows = embedded.unfold(1, filters.kernel_size[0], 1).flatten(2)  # (B, T', E × width)
+    return functional.linear(windows, filters.weight.flatten(1), filters.bias)
+
+
 class TextCNN(nn.Module):
     """Convolutions over word embeddings, the maximum over time of each filter, one logit."""
 
@@ -87,9 +93,9 @@ class TextCNN(nn.Module):
 
     def forward(self, word_ids: Tensor) -> Tensor:
         """The logit of the second style: (B, T) -> (B,)."""
-        embedded = self.embedding(word_ids).transpose(1, 2)  # (B, E, T)
+        embedded = self.embedding(word_ids)  # (B, T, E)
         # LeakyReLU is monotone: after the maximum it gives the same as before it, on fewer numbers.
-        maxima = [convolution(embedded).max(dim=2).values for convolution in self.convolutions]
+        maxima = [_convolved(embedded, filters).max(dim=1).values for filters in self.convolutions]  # type: ignore[arg-type]
         features = functional.leaky_relu(torch.cat(maxima, dim=1), 0.01)  # (B, widths × filters)
         return self.output(functional.dropout(features, self.config.dropout, self.training)).squeeze(1)
 
