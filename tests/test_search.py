@@ -33,7 +33,7 @@ class Table:
 
     def decode(self, contexts, decoding):
         assert decoding.n_best == decoding.beam
-        best = [Scored(ids, (logprob, 0.0)) for ids, logprob in self.fillings[: decoding.n_best]]  # END is certain
+        best = [Scored(ids, (logprob,)) for ids, logprob in self.fillings[: decoding.n_best]]
         return [best for _ in contexts]
 
     def classify(self, texts):
@@ -105,13 +105,6 @@ def test_the_step_limit():
 def test_a_word_that_only_has_to_go_is_deleted():
     table = Table(fillings=(((OTHER,), -9.0),))
     assert to_positive(GOOD, BAD, WORD, table=table, edit_cost=0.1).ids == (GOOD, WORD)
-
-
-def test_a_word_is_not_deleted_where_the_text_could_not_go_on():
-    """q(END) of nothing is e^-1 in the table: that much a deletion costs, but no filling that surely ends."""
-    table = Table(fillings=(((FINE,), -4.0),))
-    assert to_positive(GOOD, BAD, WORD, table=table, ending=0.1).ids == (GOOD, WORD)
-    assert to_positive(GOOD, BAD, WORD, table=table, ending=0.9).ids == (GOOD, FINE, WORD)
 
 
 def test_an_insertion_where_nothing_stands_out():

@@ -30,8 +30,7 @@ class SearchRules:
     max_steps: int = 4
     margin: float = 3.3  # the logit of p(target | text) from which on a text counts as sure
     edit_cost: float = 0.25  # of a unit that is taken out or put in; see _size
-    fluency: float = 0.15  # weight of log q̂ of a filling's tokens, by which unlikely words cost
-    ending: float = 0.3  # weight of log q̂(END) after them: many words are possible, but the text goes on well, or not
+    fluency: float = 0.15  # weight of log q(filling | target), by which an unlikely filling costs
     content: float = 0.05  # weight of log q(span | source): what could not be guessed carries content, and costs
     odds: float = 0.2  # weight of log f, which ranks edits that are worth making
 
@@ -93,7 +92,7 @@ def _make_the_best(
     for edit, styles in edits:
         is_gap = edit.span[0] == edit.span[1]
         surer = _sureness(styles[target], rules.margin) - now
-        worth = _worth(surer, edit.span_score, edit.size, edit.filling.token_logprobs, rules, is_gap=is_gap)
+        worth = _worth(surer, edit.span_score, edit.size, edit.filling.logprob, rules, is_gap=is_gap)
         if worth > best_worth:
             best, best_worth = (edit, styles), worth
     if best is None:
@@ -164,15 +163,14 @@ def _most_worth(score: SpanScore, n_removed: int, now: float, rules: SearchRules
 
     Of most spans of a text that is sure already, this is so little that no filling need be looked for.
     """
-    return _worth(-now, score, max(n_removed, 1), (0.0,), rules, is_gap=not n_removed)
+    return _worth(-now, score, max(n_removed, 1), 0.0, rules, is_gap=not n_removed)
 
 
 def _worth(
-    surer: float, score: SpanScore, size: float, filling: Sequence[float], rules: SearchRules, *, is_gap: bool
+    surer: float, score: SpanScore, size: float, filling_logprob: float, rules: SearchRules, *, is_gap: bool
 ) -> float:
     """What an edit gains, by how much surer the style gets and how much the span stands out, less what it costs."""
-    *tokens, end = filling  # log q̂ of each
-    cost = rules.edit_cost * size - rules.fluency * math.fsum(tokens) - rules.ending * end
+    cost = rules.edit_cost * size - rules.fluency * filling_logprob
     if not is_gap:
         cost -= rules.content * score.logprob
     gain = surer + rules.odds * min(score.log_f, MAX_ODDS)
