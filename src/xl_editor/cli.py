@@ -434,10 +434,12 @@ def reproduce_style(
         from xl_editor.evaluation.reproduce_style import reproduce_style as run
         from xl_editor.evaluation.style import open_judges
         from xl_editor.evaluation.style_data import StyleData
+    from xl_editor.editor import bundled_models
+
     opened = StyleData.open(data)
-    if model is None and opened.name != "yelp":
-        _refuse(f"--data {data} is not called yelp, which the bundled model was trained on; name one with --model.")
-    editor = _load(model, of_styles=True)
+    if model is None and opened.name not in bundled_models():
+        _refuse(f"--data {data} is not called as a bundled model is that was trained on it; name one with --model.")
+    editor = _load(model or opened.name)
     if missing := {"negative", "positive"} - set(editor.styles):
         _refuse(f"--model must know the styles negative and positive; this one lacks {' and '.join(sorted(missing))}.")
     run(opened, editor, open_judges(opened, work, range(seeds)), work, output)
@@ -475,11 +477,13 @@ def models(as_json: Json = False) -> None:
     from xl_editor.editor import bundled_models
     from xl_editor.model import load_config
 
+    answers = {_default_model(of_styles=False): "what names no style"}
+    answers[_default_model(of_styles=True)] = "transfer, classify, and --style"
     for name, directory in bundled_models().items():
         config = load_config(directory)
         styles = list(config.editor.get("context", {}).get("styles", {}))
         entry = {"name": name, "vocabulary": config.vocab_size, "layers": config.n_layer, "styles": styles}
-        default = "transfer, classify, and --style" if name == _default_model(of_styles=True) else "what names no style"
+        default = answers.get(name, "nothing")
         plain = f"{name}  {config.n_layer} layers  styles: {', '.join(styles) or '–'}  answers by default: {default}"
         print(json.dumps(entry) if as_json else plain)
 
@@ -601,10 +605,10 @@ def _prepare_torch(*, to_train: bool = False) -> None:
 
 
 def _default_model(*, of_styles: bool) -> str:
-    from xl_editor.editor import bundled_models
+    from xl_editor.editor import DEFAULTS, bundled_models
 
     bundled = bundled_models()
-    wanted = "yelp" if of_styles else "news"
+    wanted = DEFAULTS[of_styles]
     if not bundled:
         _refuse("No model is bundled; name one with --model.")
     return wanted if wanted in bundled else next(iter(bundled))

@@ -35,6 +35,7 @@ from xl_editor.transfer import PaperRules, Revision, Task, transfer_rounds
 from xl_editor.windows import Windows, sentence_spans
 
 BUNDLED = Path(__file__).parent / "models"
+DEFAULTS = ("news", "yelp")  # of the bundled models: for what names no style, and for what does
 MAX_TOKENS = 512  # of a text that is asked about as a whole, and of what is filled or replaced and its context
 MAX_SPAN_WORDS = 4  # of what `delete(unit="span")` considers
 MAX_ANSWERS = 100  # of `infill` and `replace`: the search for n takes time that grows with n²
@@ -573,8 +574,9 @@ def _occurrences(text: str, phrase: str, flags: int = 0) -> list[tuple[int, int]
 
 
 def bundled_models() -> dict[str, Path]:
-    """The models that came with the package, by name."""
-    return {path.parent.name: path.parent for path in sorted(BUNDLED.glob("*/config.json"))}
+    """The models that came with the package, by name; first those that answer where none is named."""
+    names = sorted((path.parent.name for path in BUNDLED.glob("*/config.json")), key=lambda n: (n not in DEFAULTS, n))
+    return {name: BUNDLED / name for name in names}
 
 
 def find_model(name: str | Path) -> Path:
