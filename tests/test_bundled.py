@@ -18,6 +18,17 @@ def news():
     return Editor.from_pretrained("news")
 
 
+def test_those_that_answer_where_none_is_named_come_first():
+    assert list(bundled_models()) == ["news", "yelp", "amazon"]  # the server, too, takes the first that fits
+
+
+def test_apostrophes_come_back_that_product_reviews_lack():
+    trace = Editor.from_pretrained("amazon").transfer("It's the worst knife I've bought.", to="positive")
+    assert trace.style_before["positive"] < 0.5 < trace.style_after["positive"]
+    assert trace.text.startswith("It's the ")
+    assert trace.text.endswith(" knife I've bought.")
+
+
 # --- the three examples of the paper's figure -----------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from xl_editor import cli
 from xl_editor.evaluation.bleu import corpus_bleu
 from xl_editor.evaluation.fluency import NgramModel
 from xl_editor.evaluation.prefix import MAX_PREFIX_WORDS, prepend_until, with_prefix
@@ -336,3 +337,25 @@ def test_texts_edited_before_are_not_edited_again(data, editor, tmp_path, monkey
     assert post_edit(editor, data.copy, "paper", tmp_path, progress=False) == first
     with pytest.raises(TypeError):  # other settings: edited anew
         post_edit(editor, data.copy, "default", tmp_path, progress=False)
+
+
+@pytest.mark.parametrize(("name", "model"), [("yelp", "yelp"), ("amazon", "amazon"), ("hotels", None)])
+def test_the_bundled_model_of_the_datas_name_edits_it(
+    directory: Path, name: str, model: str | None, monkeypatch
+) -> None:
+    """Or none does: another one would know another language."""
+    loaded = []
+
+    class LoadedError(Exception):
+        pass
+
+    def load(name: str, **_: object) -> None:
+        loaded.append(name)
+        raise LoadedError
+
+    monkeypatch.setattr(cli, "_prepare_torch", lambda: None)  # it is there already
+    monkeypatch.setattr(cli, "_load", load)
+    data = directory.rename(directory.with_name(name))
+    with pytest.raises(LoadedError if model else SystemExit):
+        cli.reproduce_style(data)
+    assert loaded == [model] * (model is not None)
