@@ -34,8 +34,8 @@ lint: $(VENV)/dev.stamp
 bench: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/engine.py $(BENCH)
 	env -u OMP_WAIT_POLICY $(BIN)/python benchmarks/startup.py
-	env -u OMP_WAIT_POLICY $(BIN)/python benchmarks/model.py --bfloat16
-	env -u OMP_WAIT_POLICY $(BIN)/python benchmarks/training.py --bfloat16
+	env -u OMP_WAIT_POLICY $(BIN)/python benchmarks/model.py
+	env -u OMP_WAIT_POLICY $(BIN)/python benchmarks/training.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -8,7 +8,7 @@ of its own, set up as its users run it (as in model.py); they take turns, and me
 Arithmetic is what the method needs, three times a forward pass: no padding, only pairs that attend, and in the last
 layer nothing but keys and values of the content. The peak is float32's.
 
-    python benchmarks/training.py [RECIPE --data DIR] [--steps 4] [--rounds 7] [--threads N] [--bfloat16] [--profile]
+    python benchmarks/training.py [RECIPE --data DIR] [--steps 4] [--rounds 7] [--threads N] [--profile]
 
 Without a recipe, recipes/yelp.yaml is trained on made-up sentences of Yelp's lengths.
 """
@@ -37,7 +37,7 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import XLNetLMHeadModel
 from transformers.utils import logging
 
-from model import AS_IT_COMES, ROUNDED, SIDES, gemm_peak
+from model import AS_IT_COMES, ROUNDED, SIDES, gemm_peak, sides_here
 from xl_editor.geometry import PADDING, Places, relate
 from xl_editor.model import XLEditorConfig
 from xl_editor.training.objectives import IGNORED, Batch, Examples, InsertionObjective, places_and_labels
@@ -333,7 +333,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--profile", action="store_true", help="also print where our time goes")
-    parser.add_argument("--bfloat16", action="store_true", help="also train both in bfloat16")
     parser.add_argument("--side", choices=(*SIDES, *ROUNDED), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.side:
@@ -345,8 +344,9 @@ def main() -> None:
         overrides = [part for setting in (*data, *given.settings) for part in ("--set", setting)]
         load_recipe(given.recipe, overrides[1::2])  # refused here, and not in each process
         sizes = ["--steps", str(given.steps), "--threads", str(given.threads)]
-        names = (*SIDES, *ROUNDED) if given.bfloat16 else SIDES
-        compare(names, [str(given.recipe), *overrides, *sizes], given.steps, given.rounds, with_profile=given.profile)
+        compare(
+            sides_here(), [str(given.recipe), *overrides, *sizes], given.steps, given.rounds, with_profile=given.profile
+        )
 
 
 if __name__ == "__main__":

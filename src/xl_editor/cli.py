@@ -451,7 +451,9 @@ def reproduce_news(
     data: NewsData,
     output: Annotated[Path, typer.Option(help="Where the tables, the curves and the sampled infills go.")] = RESULTS,
     work: Annotated[Path, typer.Option(help="Where task sets, runs and scores are kept, to be used again.")] = WORK,
-    minutes: Annotated[float, typer.Option(help="Of training for each row of the table.", min=0.01)] = 60,
+    steps: Annotated[
+        int, typer.Option(help="Of training for each row of the table; 2,500 take about an hour of two cores.", min=1)
+    ] = 2500,
     init: Annotated[
         str | None, typer.Option(help="A pretrained XLNet, a directory or a hub id, to fine-tune for two more rows.")
     ] = None,
@@ -466,7 +468,7 @@ def reproduce_news(
     _prepare_torch(to_train=True)
     with _extra("This", "train,evaluate"):
         from xl_editor.evaluation.reproduce_news import reproduce as run
-    if not run(data, work, output, minutes, init, tasks):
+    if not run(data, work, output, steps, init, tasks):
         raise typer.Exit(EXIT_INTERRUPTED)
     print((output / "news.md").read_text(encoding="utf-8"))
 
