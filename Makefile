@@ -19,8 +19,9 @@ run: $(VENV)/edit.stamp
 	  "The staff is friendly and the pizza is delicious!" \
 	  "i love this place and i will definitely be back ."
 
+# Two at a time: much of the time is spent waiting for processes to start and to die.
 test: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -rs
+	$(BIN)/python -m pytest -rs --numprocesses 2 --dist loadfile
 
 test-slow: $(VENV)/cluster.stamp
 	$(BIN)/python -m pytest -m slow

@@ -20,7 +20,7 @@ HEADER = table_header(
 TITLES = {
     "main": "Post-editing news",
     "empty_rate 0.1": "The same, empty intervals trained in one case of ten",
-    "ablation": "What empty intervals and several slots do (a third of the time each)",
+    "ablation": "What empty intervals and several slots do (a third of the steps each)",
 }
 
 
