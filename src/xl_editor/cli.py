@@ -394,7 +394,9 @@ def evaluate_style(
 @evaluate_app.command("news")
 def evaluate_news(
     data: NewsData,
-    work: Annotated[Path, typer.Option(help="Where the task sets are kept, as JSONL, to be used again.")] = WORK,
+    work: Annotated[
+        Path, typer.Option(help="Where task sets and answers are kept, as JSONL, to be used again.")
+    ] = WORK,
     model: Model = None,
     tasks: NewsTaskCount = 5000,
     seed: Annotated[int, typer.Option(help="Of the task sets.")] = 0,
@@ -402,16 +404,19 @@ def evaluate_news(
 ) -> None:
     """Measure a model, XL-Editor or a baseline, on the paper's three tasks: Locate, Infill, Delete.
 
+    What has been answered is kept, so that the same command goes on where it was interrupted.
+
     xl-editor evaluate news --model my-model --data news
     """
     _prepare_torch()
     with _extra("Evaluation", "train,evaluate"):  # a baseline is a model of transformers
+        from xl_editor.evaluation.news import ANSWERS
         from xl_editor.evaluation.news import evaluate_news as run
         from xl_editor.evaluation.news_rules import open_rules
         from xl_editor.evaluation.news_tasks import open_tasks
 
         rules = open_rules(model or _default_model(of_styles=False))
-    scores = run(rules, open_tasks(data, work, tasks, seed))
+    scores = run(rules, open_tasks(data, work, tasks, seed), work / ANSWERS)
     print(json.dumps(scores.to_dict()) if as_json else scores.render())
 
 

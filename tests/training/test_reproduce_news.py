@@ -12,6 +12,7 @@ from rich.console import Console
 from test_xlnet_init import SIZES, write_tokenizer
 from transformers import XLNetConfig, XLNetLMHeadModel
 
+from xl_editor.evaluation import news
 from xl_editor.evaluation import reproduce_news as module
 from xl_editor.evaluation.news_rules import EndRules, PairRules, open_rules
 from xl_editor.evaluation.news_table import TITLES
@@ -56,22 +57,22 @@ def reproduced(data, xlnet, tmp_path_factory):
         optim=replace(paper.optim, tokens_per_step=600, tokens_per_batch=300, threads=1),
     )
     done: list[list[str]] = []
-    train, evaluate = module.train, module.evaluate_news
+    train, infill = module.train, news._infill
 
     def trains(recipe, output, **how):
         done[-1].append(f"train {output.name}")
         return train(recipe, output, **how)
 
-    def evaluates(*args, **how):
-        done[-1].append("evaluate")
-        return evaluate(*args, **how)
+    def infills(*args):
+        done[-1].append("infill")
+        return infill(*args)
 
     tasks = open_tasks(data, work, n_tasks=12)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XL_EDITOR_CACHE", str(work / "cache"))
         patch.setattr("xl_editor.training.card.plot_curve", lambda log, path: None)  # a second each
         patch.setattr(module, "train", trains)
-        patch.setattr(module, "evaluate_news", evaluates)
+        patch.setattr(news, "_infill", infills)
         patch.setattr(module, "LEARNING_RATES", (1e-3, 1e-9))
         patch.setattr(module, "FINE_TUNING_RATES", (1e-4,))
         for _ in range(2):
@@ -124,7 +125,7 @@ def test_what_is_done_is_not_done_again(reproduced):
     work, _, (first, second) = reproduced
     n_searched, n_rows = 3 * 2 + 2, 3 + 2 + 2 + 4
     assert sum(name.startswith("train") for name in first) == len(set(first)) - 1 == n_searched + n_rows
-    assert n_rows - 2 <= first.count("evaluate") <= n_rows  # runs of a step or two may end with the same weights
+    assert n_rows - 2 <= first.count("infill") <= n_rows  # runs of a step or two may end with the same weights
     assert second == []
     assert len(list((work / "news-runs").iterdir())) == n_searched + n_rows
 

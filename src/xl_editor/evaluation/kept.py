@@ -25,6 +25,29 @@ def kept(directory: Path, question: Sequence[Any], weights: Iterable[Tensor], ma
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+class KeptAnswers:
+    """Answers of the same weights to a series of questions, a line each: an interrupted series goes on where it was."""
+
+    def __init__(self, directory: Path, series: Sequence[Any], weights: Iterable[Tensor]) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._path = directory / f"{_fingerprint(series, weights)}.jsonl"
+        self._path.touch()
+        written = self._path.read_text(encoding="utf-8")
+        whole = written[: written.rfind("\n") + 1]
+        if whole != written:
+            write_whole(self._path, whole)  # without the line that an interruption has cut short
+        self._found: dict[str, Any] = dict(map(json.loads, whole.splitlines()))
+
+    def __call__(self, question: str, make: Callable[[], Any]) -> Any:
+        """What `make` gives, as JSON does, or gave."""
+        if question not in self._found:
+            line = json.dumps([question, make()])
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(f"{line}\n")
+            self._found[question] = json.loads(line)[1]
+        return self._found[question]
+
+
 def claim(directory: Path, name: str, files: Iterable[Path]) -> None:
     """Keep a directory for what is made from these files; one that holds what was made from others is refused."""
     digests = []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -16,9 +18,11 @@ from rich.progress import track
 from xl_editor.engine import DECIMALS, Context, Ids
 
 from .bleu import Interval, bleu_of_statistics, corpus_bleu, middle_95_percent, resampling_weights, sentence_statistics
+from .kept import KeptAnswers
 from .news_rules import Blank, Rules
 from .news_tasks import DeleteTask, InfillTask, LocateTask, NewsTasks, Task
 
+ANSWERS = "news-answers"  # in the directory of what is kept
 TASKS_AT_ONCE = 200
 TOKENIZE = "13a"  # sacrebleu's default: what is compared is text as people write it
 
@@ -32,10 +36,6 @@ class Measured:
 
     def __str__(self) -> str:
         return f"{self.value:.2f} [{self.interval.low:.1f}, {self.interval.high:.1f}]"
-
-    @classmethod
-    def from_dict(cls, found: dict[str, Any]) -> Measured:
-        return cls(found["value"], Interval(**found["interval"]))
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,6 @@ class NewsScores:
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    @classmethod
-    def from_dict(cls, found: dict[str, Any]) -> NewsScores:
-        def read(value: Any) -> Any:
-            return Measured.from_dict(value) if isinstance(value, dict) else tuple(value) if value is not None else None
-
-        return cls(**{name: read(value) for name, value in found.items()})
-
     def render(self) -> str:
         ranked = f", + rank {self.infill_rank}" if self.infill_rank else ""
         return (
@@ -73,10 +66,21 @@ class NewsScores:
         )
 
 
-def evaluate_news(rules: Rules, tasks: NewsTasks, *, progress: bool = True) -> NewsScores:
-    located = np.array([right for some in _some(tasks.locate, "Locate", progress) for right in _locate(rules, some)])
-    filled = [texts for some in _some(tasks.infill, "Infill", progress) for texts in _infill(rules, some)]
-    deleted = np.array([right for some in _some(tasks.delete, "Delete", progress) for right in _delete(rules, some)])
+def evaluate_news(rules: Rules, tasks: NewsTasks, kept_in: Path | None = None, *, progress: bool = True) -> NewsScores:
+    """Ask all, some at a time; answers that are kept in a directory are not asked for again."""
+    kept = KeptAnswers(kept_in, [type(rules).__name__, asdict(tasks)], rules.weights) if kept_in else None
+
+    def answers_to(asked: Sequence[Task], answer: Callable[[Rules, Any], Any], name: str) -> list[Any]:
+        found = []
+        starts = range(0, len(asked), TASKS_AT_ONCE)
+        for first in track(starts, description=name, console=Console(stderr=True), disable=not progress):
+            make = partial(answer, rules, asked[first : first + TASKS_AT_ONCE])
+            found += kept(f"{name} from {first}", make) if kept else make()
+        return found
+
+    located = np.array(answers_to(tasks.locate, _locate, "Locate"))
+    filled = answers_to(tasks.infill, _infill, "Infill")
+    deleted = np.array(answers_to(tasks.delete, _delete, "Delete"))
     answers = [task.answer for task in tasks.infill]
     plain, ranked = [texts[0] for texts in filled], [texts[1] for texts in filled if texts[1] is not None]
     return NewsScores(
@@ -89,12 +93,6 @@ def evaluate_news(rules: Rules, tasks: NewsTasks, *, progress: bool = True) -> N
         infilled=tuple(plain),
         infilled_rank=tuple(ranked),
     )
-
-
-def _some(tasks: Sequence[Task], name: str, progress: bool) -> Iterator[Sequence[Task]]:
-    starts = range(0, len(tasks), TASKS_AT_ONCE)
-    for first in track(starts, description=name, console=Console(stderr=True), disable=not progress):
-        yield tasks[first : first + TASKS_AT_ONCE]
 
 
 def _locate(rules: Rules, tasks: Sequence[LocateTask]) -> list[bool]:

@@ -178,7 +178,7 @@ def open_rules(name: str | Path) -> Rules:
         return PairRules(codec, LeftToRight(model, format), model.state_dict().values())
     from transformers import MarianMTModel  # takes seconds to import
 
-    transformer = MarianMTModel.from_pretrained(directory)
+    transformer = MarianMTModel.from_pretrained(directory, dtype=torch.float32)  # it may be kept in half precision
     seq2seq = Seq2Seq(transformer, format)
     return EndRules(
         codec,

@@ -2,7 +2,7 @@
 
 WORK/news-tasks-…/       the task sets
 WORK/news-runs/          a directory for each run, named by its recipe: what is finished is used again, the rest goes on
-WORK/news-scores/        what each model answered, by its weights
+WORK/news-answers/       what each model answered, by its weights
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -21,14 +21,13 @@ from xl_editor.training.recipe import DataRecipe, ModelRecipe, OptimRecipe, Reci
 from xl_editor.training.run import RUN_FILE, train
 from xl_editor.training.trainer import CHECKPOINTS, LOG_FILE, read_log
 
-from .kept import kept
-from .news import NewsScores, evaluate_news
+from .news import ANSWERS, evaluate_news
 from .news_rules import open_rules
 from .news_table import NewsRow, sampled_infills, write_news_table
 from .news_tasks import N_TASKS, NewsTasks, open_tasks, packed_or_not
 
 STEPS = 2500  # an hour of two cores
-LEARNING_RATES = (5e-4, 1e-3, 2e-3)
+LEARNING_RATES = (1e-3, 2e-3, 4e-3)
 FINE_TUNING_RATES = (1e-5, 3e-5, 1e-4)
 SEARCH_SHARE = 1 / 10  # of the steps, for each learning rate tried; in 70, an XLNet learns no more than unigrams
 ABLATION_SHARE = 1 / 3
@@ -100,7 +99,7 @@ def reproduce_news(
     groups: dict[str, list[NewsRow]] = {}
     try:
         for group, rows in _trained_groups(runs, init):
-            groups[group] = [_evaluated(row, tasks, work / "news-scores", runs.console) for row in rows]
+            groups[group] = [_evaluated(row, tasks, work / ANSWERS, runs.console) for row in rows]
             # What is there is worth reading, though other groups still take hours.
             write_news_table(groups, tasks, output)
             if group == "main":
@@ -195,16 +194,11 @@ class Runs:
 
 
 def _evaluated(row: TrainedRow, tasks: NewsTasks, kept_in: Path, console: Console) -> NewsRow:
-    rules = open_rules(row.directory)
-
-    def evaluate() -> dict[str, object]:
-        console.print(f"{row.name}: evaluating", highlight=False)
-        return evaluate_news(rules, tasks, progress=console.is_terminal).to_dict()
-
-    scores = kept(kept_in, [row.recipe.objective, asdict(tasks)], rules.weights, evaluate)
+    console.print(f"{row.name}: evaluating", highlight=False)
+    scores = evaluate_news(open_rules(row.directory), tasks, kept_in, progress=console.is_terminal)
     seen = json.loads((row.directory / SUMMARY_FILE).read_text(encoding="utf-8"))
     rate = row.recipe.optim.learning_rate
-    return NewsRow(row.name, NewsScores.from_dict(scores), seen["tokens"], seen["passes"], rate)
+    return NewsRow(row.name, scores, seen["tokens"], seen["passes"], rate)
 
 
 def _curve(directory: Path) -> list[tuple[float, float]]:
