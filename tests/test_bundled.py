@@ -107,6 +107,7 @@ def test_nobody_reads_the_word_that_stands_for_numbers(yelp):
         yelp.infill("We waited [_] minutes for our food."),
         yelp.infill("we paid [_]% tip", sample=True, n=20),
         yelp.replace("We waited too many minutes for our food.", "too many"),
+        yelp.replace("It was 5 dollars for a coffee.", "5 dollars", n=30),  # one number, and not two
     ):
         assert answers
         assert not any("_num_" in answer.text for answer in answers)

@@ -280,13 +280,22 @@ class Editor:
         first, last = encoded.covering(*found_span)
         if first == last:
             raise TextError(f"span must cover at least one word of the text, got {span!r}.")
-        if self.codec.number_id not in encoded.ids[first:last]:  # whose number could be written again
+
+        def n_numbers(ids: Ids) -> int:
+            return ids.count(self.codec.number_id) if self.codec.number_id is not None else 0
+
+        # A placeholder stands for a number of the span, which is written again; for one too many there is none.
+        n_standing = n_numbers(encoded.ids[first:last])
+        if n_standing:
+            decoding = replace(decoding, n_best=3 * n, beam=max(decoding.beam, 3 * n))
+        else:
             decoding = replace(decoding, without=self._placeholders)
         low, high = _nearby(encoded, first, last, "span")
         found = yield from operations.replacements(encoded.ids[low:high], (first - low, last - low), decoding, style)
+        legible = [a for a in found if n_numbers(a.inserted.ids) <= n_standing]
         return [
             self._edit(encoded, first, last, a.inserted.ids, log_odds=a.log_odds, logprob=a.inserted.logprob)
-            for a in found
+            for a in legible[:n]
         ]
 
     @planned
@@ -344,7 +353,9 @@ class Editor:
         threshold: float | None = None,
         keep: Sequence[str] = (),
     ) -> Trace:
-        """Revise a text into another style, step by step (Algorithm 1); sentence by sentence if there are several.
+        """Revise a text into another style, step by step.
+
+        The preset `paper` is Algorithm 1, for which a text is one sequence; `default` goes sentence by sentence.
 
         Args:
             text: the user's, or another system's output.
@@ -658,8 +669,9 @@ def _shown(what: str, progress: bool) -> operations.Track:
     """How to go through a long work: with a bar that shows how far it is, if that is wanted and worth it."""
 
     def go_through(portions: Sequence[Any]) -> Iterable[Any]:
-        hidden = not progress or len(portions) < 2
-        return track(portions, what, console=Console(stderr=True), transient=True, disable=hidden)
+        if not progress or len(portions) < 2:
+            return portions
+        return track(portions, what, console=Console(stderr=True), transient=True)
 
     return go_through
 

@@ -21,7 +21,7 @@ def expanded(path: str | Path) -> Path:
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file, which is there with all its content or as it was before."""
-    partial = path.with_name(f"{PARTIAL}-{path.name}")
+    partial = path.with_name(f"{PARTIAL}-{os.getpid()}-{path.name}")  # another process may write the same
     partial.write_bytes(content.encode() if isinstance(content, str) else content)
     sync(partial)
     os.replace(partial, path)

@@ -308,6 +308,14 @@ def test_what_json_has_no_word_for_is_null(task, tmp_path):
     assert "NaN" not in target.read_text()
 
 
+def test_a_row_may_be_nested_deeply(task, tmp_path):
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    nested = "[" * 900 + "NaN" + "]" * 900
+    source.write_text(f'{{"text": "{TEXTS[0]}", "nested": {nested}}}\n')
+    run(source, target, task)
+    assert nested.replace("NaN", "null") in target.read_text()
+
+
 def test_input_or_request_that_changed_is_refused(task, toy_directory, tmp_path, monkeypatch):
     source, target = write_lines(tmp_path / "in.txt"), tmp_path / "out.jsonl"
     interrupt(source, target, task, monkeypatch)

@@ -8,6 +8,7 @@ answer in token ids; `open_rules` finds out which a model directory wants.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -20,7 +21,7 @@ from xl_editor.baselines.l2r import LeftToRight
 from xl_editor.baselines.seq2seq import Seq2Seq
 from xl_editor.context import ContextFormat
 from xl_editor.editor import Editor, find_model
-from xl_editor.engine import Context, Decoding, Ids, Insertion, Scored
+from xl_editor.engine import DECIMALS, Context, Decoding, Ids, Insertion, Scored
 from xl_editor.model import CONFIG_FILE, XLEditorModel
 from xl_editor.operations import Span, shared_information
 from xl_editor.text import TOKENIZER_FILE, Codec, TextFormat
@@ -117,9 +118,11 @@ class PairRules:
         ]
         found = []
         for fillings, wholes in zip(tried, _answered(self.model.score, texts), strict=True):
-            plain = min(fillings, key=lambda y: y.perplexity)
-            ranked, _ = min(zip(fillings, wholes, strict=True), key=lambda pair: pair[1].perplexity)
-            found.append(Filled(plain.ids, ranked.ids))
+            plain, ranked = (
+                min(zip(fillings, judged, strict=True), key=lambda pair: round(math.log(pair[1].perplexity), DECIMALS))
+                for judged in (fillings, wholes)
+            )
+            found.append(Filled(plain[0].ids, ranked[0].ids))
         return found
 
     def misfits(self, texts: Sequence[tuple[Ids, Sequence[Span]]]) -> list[list[Misfit]]:

@@ -21,6 +21,7 @@ from xl_editor.training.recipe import DataRecipe, ModelRecipe, OptimRecipe, Reci
 from xl_editor.training.run import RUN_FILE, train
 from xl_editor.training.trainer import CHECKPOINTS, LOG_FILE, read_log
 
+from .kept import claim
 from .news import ANSWERS, evaluate_news
 from .news_rules import open_rules
 from .news_table import NewsRow, sampled_infills, write_news_table
@@ -212,4 +213,5 @@ def reproduce(
     data: Path, work: Path, output: Path, steps: int = STEPS, init: str | None = None, n_tasks: int = N_TASKS
 ) -> bool:
     """`reproduce_news` for a data directory."""
+    claim(work, "news-valid", [packed_or_not(data, "valid")])  # by which rates and checkpoints are chosen
     return reproduce_news(paper_recipe(data), open_tasks(data, work, n_tasks), work, output, steps=steps, init=init)

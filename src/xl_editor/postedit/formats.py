@@ -10,7 +10,6 @@ import codecs
 import gzip
 import io
 import json
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -61,7 +60,7 @@ class Format(Protocol):
 
 
 class Lines:
-    """A text a line. The output has the edited texts alone; a line that failed stays as it was."""
+    """A text a line. The output has the edited texts alone, newline-ended; a line that failed stays as it was."""
 
     name = "lines"
 
@@ -348,8 +347,4 @@ def _described(value: Any) -> str:
 
 def _finite(value: Any) -> Any:
     """The same with null for what is no number, or infinite, for which JSON has no word."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+    return json.loads(json.dumps(value, default=_described), parse_constant=lambda _: None)

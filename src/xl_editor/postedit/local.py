@@ -15,6 +15,7 @@ from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection
 from typing import TypeVar
 
+from xl_editor.cores import n_usable_cores
 from xl_editor.editor import Editor
 from xl_editor.postedit import storage
 from xl_editor.postedit.job import Chunk, Job, JobError
@@ -41,7 +42,7 @@ def write_parts(job: Job, processes: int | None) -> Generator[int]:
 def answer_chunks(job: Job, processes: int | None) -> Generator[tuple[Chunk, bytes]]:
     """Each chunk that remains, with its part, in order; as many processes as there are cores unless told."""
     chunks = job.chunks()
-    processes = processes or _n_usable_cores()
+    processes = processes or n_usable_cores()
     if processes == 1:
         editor = job.load_editor()
         for chunk in chunks:
@@ -77,10 +78,6 @@ def _answered(
             return
         part = parts.popleft().result()
         yield waiting.popleft(), part
-
-
-def _n_usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

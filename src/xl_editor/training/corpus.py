@@ -123,7 +123,7 @@ class Corpus:
 
         Where the first window of an article ends depends on (seed, epoch, article), so that other sentences
         meet in the next epoch; without an epoch (for evaluation) it is always a whole one. The windows at
-        both ends of an article may be shorter; if n > 1, they are left out if they have but one token. What
+        both ends of an article may be shorter; if `window` > 1, they are left out if they have but one token. What
         exceeds `max_tokens` is cut off, after a whole word.
         """
         n_sentences = np.diff(self.article_offsets)

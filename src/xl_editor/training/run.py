@@ -27,6 +27,7 @@ from tokenizers import Tokenizer
 from transformers import MarianConfig, MarianMTModel, TrainingArguments, set_seed
 
 from xl_editor.context import ContextFormat
+from xl_editor.cores import n_usable_cores
 from xl_editor.editor import find_model
 from xl_editor.files import write_whole
 from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE, XLEditorConfig, XLEditorModel, load_config
@@ -194,7 +195,7 @@ def settle_precision(wanted: str) -> str:
 
 def prepare_process(threads: int | None) -> None:
     n_processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-    torch.set_num_threads(threads or max(1, (os.cpu_count() or 1) // n_processes_here))
+    torch.set_num_threads(threads or max(1, n_usable_cores() // n_processes_here))
     # glibc gives large blocks back at once and then faults in every page anew (see docs/benchmarks.md).
     try:
         libc = ctypes.CDLL("libc.so.6")
