@@ -3,7 +3,7 @@
 import pytest
 
 from xl_editor import Editor
-from xl_editor.editor import bundled_models
+from xl_editor.editor import TextError, bundled_models
 
 pytestmark = pytest.mark.skipif("yelp" not in bundled_models(), reason="no model is bundled yet")
 
@@ -59,6 +59,22 @@ def test_a_neutral_remark_gains_praise(yelp):
 # --- what people write ------------------------------------------------------------------------------------------------
 
 
+def test_a_word_takes_the_place_of_a_word(news):
+    """And not of the end of the word before: `the food` does not become `theme`."""
+    text = "the food was bad"
+    for edit in news.replace(text, "food", n=20):
+        assert edit.text.startswith("the "), edit.text
+    with pytest.raises(TextError, match="at least one word"):
+        news.replace(text, (6, 6))
+
+
+def test_tokens_that_are_part_of_a_character_are_one_unit(news):
+    text = "😀 bad 👨‍👩‍👧‍👦 naïve word."
+    found = sorted(news.delete(text, unit="token", top=100), key=lambda deletion: deletion.start)
+    assert "".join(deletion.removed for deletion in found) == text.replace(" ", "")
+    assert all(deletion.removed for deletion in found)
+
+
 @pytest.mark.parametrize(
     ("text", "to"),
     [
@@ -107,7 +123,7 @@ def test_nobody_reads_the_word_that_stands_for_numbers(yelp):
         yelp.infill("We waited [_] minutes for our food."),
         yelp.infill("we paid [_]% tip", sample=True, n=20),
         yelp.replace("We waited too many minutes for our food.", "too many"),
-        yelp.replace("It was 5 dollars for a coffee.", "5 dollars", n=30),  # one number, and not two
+        yelp.replace("we paid 5 dollars .", "5 dollars", n=30),  # one number, and not two
     ):
         assert answers
         assert not any("_num_" in answer.text for answer in answers)

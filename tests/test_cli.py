@@ -102,9 +102,11 @@ def test_a_failed_line_of_a_filter_stays_in_its_place(toy_directory):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["transfer", "--to", "bogus"], "to must be one of negative, positive, got 'bogus'."),
-        (["locate", "--top", "0"], "top must be at least 1, got 0."),
-        (["delete", "--by", "luck"], "by must be information or ratio or rank, got 'luck'."),
+        (["transfer", "--to", "bogus"], "--to must be one of negative, positive, got 'bogus'."),
+        (["infill", "--top", "0"], "--top must be at least 1, got 0."),
+        (["infill", "--top-k", "5"], "--top-k is for drawing at random; it needs sample."),
+        (["locate", "--top", "0"], "--top must be at least 1, got 0."),
+        (["delete", "--by", "luck"], "--by must be information or ratio or rank, got 'luck'."),
     ],
 )
 def test_an_option_that_is_wrong_for_every_text_is_told_once(toy_directory, args, message):
@@ -130,6 +132,18 @@ def test_json_is_utf_8_whatever_went_in(toy_directory):
 def test_brackets_of_the_text_are_written_with_a_backslash(editor, toy_directory):
     done = run("score", r"the \[food\] was [great] .", "--json", "--model", str(toy_directory))
     assert json.loads(done.stdout)["logprob"] == pytest.approx(editor.score("the [food] was ", "great", " .").logprob)
+
+
+@pytest.mark.parametrize("text", ["the [food [was] great] .", "the [food] was [great] .", "the [food] was great] ."])
+def test_only_one_part_can_be_marked(toy_directory, text):
+    done = run("score", text, "--model", str(toy_directory))
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"must mark one part in [brackets], and has several" in done.stderr
+
+
+def test_a_model_without_a_name_is_not_the_default_one():
+    done = run("locate", "the food", "--model", "")
+    assert (done.returncode, done.stderr) == (2, b"xl-editor: --model must name a model, and is empty.\n")
 
 
 def test_the_most_probable_styles_come_first(editor, toy_directory):

@@ -3,6 +3,7 @@
 import contextlib
 import doctest
 import io
+import json
 import os
 import re
 import shlex
@@ -14,6 +15,7 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
+from xl_editor import Editor
 from xl_editor.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -57,6 +59,16 @@ def test_the_python_session_answers_what_the_readme_says():
     results = doctest.DocTestRunner().run(test, out=report.write)
     assert results.failed == 0, report.getvalue()
     assert results.attempted > 5
+
+
+def test_the_server_answers_what_its_document_says():
+    document = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
+    (example,) = re.finditer(r"\$ curl localhost:8000/v1/(\w+) .* -d '(.*)'\n +(.*)", document)
+    operation, body, answer = example.groups()
+    editor = Editor.from_pretrained("news")
+    (found,) = (slot.to_dict() for slot in getattr(editor, operation)(**json.loads(body)))
+    (told,) = json.loads(answer.replace("…", ""))["slots"]
+    assert told == {**found, "logprob_end": pytest.approx(found["logprob_end"], abs=1e-3)}
 
 
 @pytest.mark.parametrize("document", WRITTEN, ids=lambda path: path.name)

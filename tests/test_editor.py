@@ -468,6 +468,10 @@ def test_a_model_without_styles_says_so(toy_directory, tmp_path):
         ("very very good", "very good", "delete", "very", ""),
         ("It was bad.", "It was not bad.", "insert", "", "not"),
         ("so bad", "so", "delete", "bad", ""),
+        ("It was bad.", "It was bad but cheap.", "insert", "", "but cheap"),
+        ("rude and slow. Never!", "great. Never!", "replace", "rude and slow", "great"),
+        ("so good.", "so good!", "replace", ".", "!"),
+        ("it cost 3.5, or so", "it cost 3.8, or so", "replace", "3.5", "3.8"),
     ],
 )
 def test_a_step_is_told_in_whole_words(before, after, operation, removed, inserted):

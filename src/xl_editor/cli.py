@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 
 EXIT_SOME_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 SHOW_PROGRESS_FROM = 20  # texts
+# Complaints of `Editor` and `postedit` begin with the argument that they are about; so it is called here.
+OPTION_OF = {"n": "--top", "source": "--from"} | {
+    argument: f"--{argument.replace('_', '-')}"
+    for argument in (
+        *("top", "to", "style", "preset", "max_steps", "threshold", "keep", "unit", "by", "field", "trace"),
+        *("beam", "max_length", "sample", "top_k", "top_p", "seed", "operation", "engine", "chunk_size", "processes"),
+    )
+}
 
 app = typer.Typer(
     name="xl-editor",
@@ -70,10 +78,19 @@ Work = Annotated[Path, typer.Option(help="Where trained judges and edited texts 
 WORK, RESULTS = Path("work"), Path("results")
 Seeds = Annotated[int, typer.Option(help="How many reporting classifiers, each with its own seed.", min=1)]
 File = Annotated[Path | None, typer.Option("--file", help="Read the texts from this file instead, a line a text.")]
+
+
+def _named(model: str | None) -> str | None:
+    if model is not None and not model.strip():
+        _refuse("--model must name a model, and is empty.")
+    return model
+
+
 Model = Annotated[
     str | None,
     typer.Option(
-        help="A bundled model (see `models`), a directory or a hub id; by default yelp where styles come in, else news."
+        help="A bundled model (see `models`), a directory or a hub id; by default yelp if styles come in, else news.",
+        callback=_named,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
@@ -317,16 +334,21 @@ def postedit(
             unit=unit,  # type: ignore[arg-type]  # checked with the rest of the task
             trace=trace,
         )
-        summary = run(
-            source,
-            output,
-            task,
-            field=field,
-            engine=engine,
-            processes=processes,
-            chunk_size=chunk_size,
-            threads=threads,
-        )
+        try:
+            summary = run(
+                source,
+                output,
+                task,
+                field=field,
+                engine=engine,
+                processes=processes,
+                chunk_size=chunk_size,
+                threads=threads,
+            )
+        except KeyboardInterrupt:
+            if "-" not in (source, output):
+                print("xl-editor: Interrupted. What is done is kept, and the same command goes on.", file=sys.stderr)
+            raise
     print(summary.render(task.score_name), file=sys.stderr)
     if summary.failed:
         raise typer.Exit(EXIT_SOME_FAILED)
@@ -555,6 +577,9 @@ def serve(
         _refuse("The key must be one line of ASCII characters, which a header can carry.")
     if host not in LOOPBACK and not key:
         _refuse(f"--host {host} opens the server to others: give it a key with --api-key-file.")
+    for site in origin or ():
+        if not re.fullmatch(r"https?://[^/\s]+", site):
+            _refuse(f"--origin must be a scheme and a host, such as https://example.org, got {site!r}.")
     sources = model or list(bundled_models())
     names = [Path(source).name for source in sources]
     if not names:
@@ -725,7 +750,7 @@ def _marked(text: str) -> tuple[str, tuple[int, int]]:
     parts = re.split(r"(?<!\\)\[(.*?)(?<!\\)\]", text, flags=re.DOTALL)
     if len(parts) == 1:
         raise TextError("text must mark a part in [brackets].")
-    if len(parts) > 3:
+    if len(parts) > 3 or any(re.search(r"(?<!\\)[\[\]]", part) for part in parts):
         raise TextError(r"text must mark one part in [brackets], and has several; write \[ and \] for other brackets.")
     left, inside, right = (re.sub(r"\\([\[\]])", r"\1", part) for part in parts)
     return left + inside + right, (len(left), len(left) + len(inside))
@@ -743,7 +768,8 @@ def main() -> None:
     except KeyboardInterrupt:
         raise SystemExit(EXIT_INTERRUPTED) from None
     except (ValueError, OSError) as error:
-        _refuse(" ".join(str(error).split()))
+        argument, _, complaint = " ".join(str(error).split()).partition(" ")
+        _refuse(f"{OPTION_OF.get(argument, argument)} {complaint}")
 
 
 if __name__ == "__main__":

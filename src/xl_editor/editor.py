@@ -272,14 +272,19 @@ class Editor:
         top_p: float = 1.0,
         seed: int = 0,
     ) -> operations.Plan[list[Edit]]:
-        """What could stand in place of a span (character offsets, or words of the text), with its odds."""
+        """What could stand in place of a span (character offsets, or words of the text), with its odds.
+
+        A part of a word stands for the word; and what replaces a word does not go on with the one before it.
+        """
         self._check_style(style)
         decoding = _decoding(n, beam, max_length, sample, top_k, top_p, seed)
         found_span = _find_span(_checked_text(text), span)
         encoded = self._encode(text, cuts=found_span)
         first, last = encoded.covering(*found_span)
-        if first == last:
+        if first == last or found_span[0] == found_span[1]:
             raise TextError(f"span must cover at least one word of the text, got {span!r}.")
+        if encoded.ids[first] in self.codec.opening_ids:
+            decoding = replace(decoding, first=self.codec.opening_ids)
 
         def n_numbers(ids: Ids) -> int:
             return ids.count(self.codec.number_id) if self.codec.number_id is not None else 0
@@ -504,7 +509,7 @@ class Editor:
             rules = replace(rules, threshold=threshold)
         if isinstance(rules, PaperRules):
             return partial(transfer_rounds, self.engine, target=to, rules=rules)
-        special = SpecialTokens(self.codec.number_id, self.codec.closing_ids)
+        special = SpecialTokens(self.codec.number_id, self.codec.closing_ids, frozenset(self.codec.opening_ids))
         return partial(
             search_rounds, self.engine, target=to, rules=rules, units_of=self._words_as_units, special=special
         )
@@ -680,7 +685,7 @@ def _spans(encoded: EncodedText, unit: Unit) -> list[tuple[int, int]]:
     """Tokens of all units of a text."""
     words = encoded.words
     if unit == "token":
-        return [(i, i + 1) for i in range(len(encoded.ids))]
+        return _tokens_of_characters(encoded)
     if unit == "word":
         return [(word.first, word.last) for word in words]
     if unit == "span":
@@ -689,6 +694,18 @@ def _spans(encoded: EncodedText, unit: Unit) -> list[tuple[int, int]]:
     if unit == "sentence":
         return sentence_spans(encoded)
     raise EditorError(f"unit must be one of {', '.join(get_args(Unit))}, got {unit!r}.")
+
+
+def _tokens_of_characters(encoded: EncodedText) -> list[tuple[int, int]]:
+    """The tokens; those that write one character together, as of an emoji, together."""
+    begins_word = {word.first for word in encoded.words}
+    firsts, has_character = [], True
+    for token, (start, end) in enumerate(encoded.spans):
+        if token in begins_word or (start < end and has_character):
+            firsts.append(token)
+            has_character = False
+        has_character |= start < end
+    return list(pairwise([*firsts, len(encoded.ids)]))
 
 
 def _decoding(n: int, beam: int | None, max_length: int, sample: bool, top_k: int, top_p: float, seed: int) -> Decoding:

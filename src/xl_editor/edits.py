@@ -16,6 +16,7 @@ from typing import Any, Literal
 from rich.text import Text
 
 Operation = Literal["insert", "replace", "delete"]
+MARKS = ".,;:!?"  # that stand at the end of a word
 
 
 class _Result:
@@ -92,7 +93,7 @@ class Edit(_Result):
         odds = "  forced" if self.log_odds is None else f"{self.log_odds:+8.3f}"
         line = Text(f"{odds}  ", style="dim").append(self.text[:start])
         line.append_text(_taken_out(self.removed, marked))
-        if self.removed and (self.inserted or self.text[end : end + 1].isalnum()):
+        if self.removed and (self.inserted[:1] not in MARKS if self.inserted else self.text[end : end + 1].isalnum()):
             line.append(" ")
         return line.append_text(_put_in(self.inserted, marked)).append(self.text[end:])
 

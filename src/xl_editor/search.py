@@ -41,6 +41,16 @@ class SpecialTokens:
 
     number: int | None = None  # stands for any number: nobody could say which, so it is put in only where one was
     closing: frozenset[int] = frozenset()  # ends a sentence: nothing is put in after it
+    opening: frozenset[int] = frozenset()  # begins a word; if there are none, every token does
+
+    def glues(self, filling: Ids, ids: Ids, start: int) -> bool:
+        """Whether a filling would go on with the word before it, where that had ended."""
+        had_ended = start == len(ids) or ids[start] in self.opening
+        return bool(self.opening and filling) and had_ended and filling[0] not in self.opening
+
+    def numbers_too_many(self, filling: Ids, standing: Ids) -> bool:
+        """Whether nobody could say which number a placeholder stands for."""
+        return self.number is not None and filling.count(self.number) > standing.count(self.number)
 
 
 NO_SPECIAL_TOKENS = SpecialTokens()
@@ -147,10 +157,8 @@ def _edits(
             fillings = {filling.ids: filling for filling in [*next(found), next(nothing)]}
             for ids, filling in fillings.items():
                 after = text.ids[:start] + ids + text.ids[end:]
-                is_text = special.number is None or ids.count(special.number) <= text.ids[start:end].count(
-                    special.number
-                )
-                if after and is_text and after not in text.seen:
+                is_text = not special.numbers_too_many(ids, text.ids[start:end])
+                if after and is_text and not special.glues(ids, text.ids, start) and after not in text.seen:
                     of_this.append(
                         _Edit((start, end), filling, score, _size(size[start, end], len(units_of(ids))), after)
                     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xl_editor.edits import Edit, Trace
+from xl_editor.edits import MARKS, Edit, Trace
 from xl_editor.engine import Ids
 from xl_editor.sentences import split_sentences
 from xl_editor.text import Codec, EncodedText
@@ -100,11 +100,12 @@ def difference(before: str, after: str, step: Step) -> Edit:
 
 
 def _ends_word(text: str, at: int) -> bool:
-    return at == len(text) or text[at].isspace()
+    """Whether a word cannot go on here: at white space, and at a mark that stands at the end of a word."""
+    return at == len(text) or text[at].isspace() or (text[at] in MARKS and text[at + 1 : at + 2].strip() == "")
 
 
 def _begins_word(text: str, at: int, start: int) -> bool:
-    return at == start or text[at].isspace() or text[at - 1].isspace()
+    return at == start or _ends_word(text, at) or text[at - 1].isspace()
 
 
 def _n_common(one: str, other: str) -> int:

@@ -178,6 +178,11 @@ def test_a_directory_becomes_a_directory(task, tmp_path):
     run(write_lines(tmp_path / "all.txt"), tmp_path / "all-out.txt", task)
     parts = [tmp_path / "out" / name for name in ("1.txt", "b/2.txt", "empty.txt")]
     assert "".join(part.read_text() for part in parts) == (tmp_path / "all-out.txt").read_text()
+    with pytest.raises(
+        ValueError, match="The output of a directory is a directory, and .*out.jsonl is called as a file"
+    ):
+        run(tmp_path / "in", tmp_path / "out.jsonl", task)
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 def test_a_line_that_fails_says_so_and_the_others_are_answered(task, tmp_path):

@@ -301,6 +301,8 @@ def _files(source: str, target: str, field: str | None) -> list[InputFile]:
         return [InputFile(source.rsplit("/", 1)[-1], source, target, kind, _target_kind(target, kind))]
     if target == STANDARD_STREAM:
         raise JobError("The output of a directory is a directory, not standard output.")
+    if FileKind.of(target) != FileKind.of(""):
+        raise JobError(f"The output of a directory is a directory, and {target} is called as a file is.")
     names = storage.names_below(source)
     if not names:
         raise JobError(f"{source} holds no files.")
