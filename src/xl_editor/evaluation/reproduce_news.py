@@ -62,7 +62,7 @@ def paper_recipe(data: Path) -> Recipe:
         model=ModelRecipe(dropout=0.0),
         optim=OptimRecipe(
             optimizer="muon",
-            learning_rate=1e-3,
+            learning_rate=4e-3,
             tokens_per_step=8000,
             tokens_per_batch=4000,
             steps=STEPS,
