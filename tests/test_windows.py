@@ -135,7 +135,7 @@ def test_a_bar_can_be_watched_and_changes_nothing(editor, monkeypatch):
     assert [slot.char for slot in editor.locate(text, top=3, progress=True)] == [slot.char for slot in alone]
     editor.locate(text, top=3)
     editor.locate("the food was great .", progress=True)
-    assert [how["disable"] for how in shown] == [False, True, True]
+    assert len(shown) == 1  # what nobody watches, or is soon done, has none
 
 
 @pytest.mark.parametrize("length", [30, 300])
