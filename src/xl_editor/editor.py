@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from itertools import pairwise
 from numbers import Integral
 from pathlib import Path
@@ -286,18 +286,14 @@ class Editor:
         if encoded.ids[first] in self.codec.opening_ids:
             decoding = replace(decoding, first=self.codec.opening_ids)
 
-        def n_numbers(ids: Ids) -> int:
-            return ids.count(self.codec.number_id) if self.codec.number_id is not None else 0
-
-        # A placeholder stands for a number of the span, which is written again; for one too many there is none.
-        n_standing = n_numbers(encoded.ids[first:last])
-        if n_standing:
+        standing = encoded.ids[first:last]
+        if self.codec.number_id in standing:  # which can be written again, but not twice: some answers will be dropped
             decoding = replace(decoding, n_best=3 * n, beam=max(decoding.beam, 3 * n))
         else:
             decoding = replace(decoding, without=self._placeholders)
         low, high = _nearby(encoded, first, last, "span")
         found = yield from operations.replacements(encoded.ids[low:high], (first - low, last - low), decoding, style)
-        legible = [a for a in found if n_numbers(a.inserted.ids) <= n_standing]
+        legible = [a for a in found if not self._special_tokens.numbers_too_many(a.inserted.ids, standing)]
         return [
             self._edit(encoded, first, last, a.inserted.ids, log_odds=a.log_odds, logprob=a.inserted.logprob)
             for a in legible[:n]
@@ -509,9 +505,13 @@ class Editor:
             rules = replace(rules, threshold=threshold)
         if isinstance(rules, PaperRules):
             return partial(transfer_rounds, self.engine, target=to, rules=rules)
-        special = SpecialTokens(self.codec.number_id, self.codec.closing_ids, frozenset(self.codec.opening_ids))
         return partial(
-            search_rounds, self.engine, target=to, rules=rules, units_of=self._words_as_units, special=special
+            search_rounds,
+            self.engine,
+            target=to,
+            rules=rules,
+            units_of=self._words_as_units,
+            special=self._special_tokens,
         )
 
     def rules(self, preset: str) -> SearchRules | PaperRules:
@@ -526,6 +526,10 @@ class Editor:
         if encoded.ids != ids:  # an unknown word, or pieces that no text is cut into: then every token by itself
             return [(i, i + 1) for i in range(len(ids))]
         return [(word.first, word.last) for word in encoded.words]
+
+    @cached_property
+    def _special_tokens(self) -> SpecialTokens:
+        return SpecialTokens(self.codec.number_id, self.codec.closing_ids, frozenset(self.codec.opening_ids))
 
     @property
     def _placeholders(self) -> Ids:
