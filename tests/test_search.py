@@ -192,3 +192,14 @@ def test_a_number_is_put_in_only_where_one_was():
 
 def test_nothing_to_do():
     assert search(Table(), [], "positive", SearchRules(), tokens_as_units) == []
+
+
+@pytest.mark.parametrize(
+    ("filling", "start", "glues"),
+    [((5,), 1, True), ((5,), 3, True), ((2,), 1, False), ((), 1, False), ((5,), 2, False)],
+    ids=["before a word", "at the end", "a word of its own", "nothing", "within a word"],
+)
+def test_a_filling_does_not_go_on_with_a_word_that_had_ended(filling, start, glues):
+    ids = (1, 2, 5)  # 1 and 2 begin words, 5 goes on with one
+    assert SpecialTokens(opening=frozenset({1, 2})).glues(filling, ids, start) == glues
+    assert not SpecialTokens().glues(filling, ids, start)  # where every token is a word

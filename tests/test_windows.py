@@ -133,6 +133,7 @@ def test_a_bar_can_be_watched_and_changes_nothing(editor, monkeypatch):
     monkeypatch.setattr(operations, "QUESTIONS_AT_ONCE", 100)
     monkeypatch.setattr("xl_editor.editor.track", lambda portions, what, **how: shown.append(how) or portions)
     assert [slot.char for slot in editor.locate(text, top=3, progress=True)] == [slot.char for slot in alone]
+    assert len(shown) == 1
     editor.locate(text, top=3)
     editor.locate("the food was great .", progress=True)
     assert len(shown) == 1  # what nobody watches, or is soon done, has none

@@ -283,7 +283,7 @@ class Editor:
         first, last = encoded.covering(*found_span)
         if first == last or found_span[0] == found_span[1]:
             raise TextError(f"span must cover at least one word of the text, got {span!r}.")
-        if encoded.ids[first] in self.codec.opening_ids:
+        if encoded.ids[first] in self._special_tokens.opening:
             decoding = replace(decoding, first=self.codec.opening_ids)
 
         standing = encoded.ids[first:last]

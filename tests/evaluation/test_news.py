@@ -15,7 +15,8 @@ import torch
 from xl_editor import Editor
 from xl_editor.context import ContextFormat
 from xl_editor.evaluation import news
-from xl_editor.evaluation.news import evaluate_news, heuristics, random_choices
+from xl_editor.evaluation.bleu import Interval
+from xl_editor.evaluation.news import Measured, evaluate_news, heuristics, random_choices
 from xl_editor.evaluation.news_rules import rules_of
 from xl_editor.evaluation.news_tasks import (
     LEAST_WORDS,
@@ -231,4 +232,9 @@ def test_locate_decides_as_the_editor_does(editor):
     assert scores.locate.value == pytest.approx(100 * n_right / len(tasks.locate))
     assert len(scores.infilled) == len(tasks.infill)
     assert "Locate" in scores.render()
-    assert json.loads(json.dumps(scores.to_dict()))["locate"]["value"] == scores.locate.value
+    for name, told in json.loads(json.dumps(scores.to_dict())).items():
+        found = getattr(scores, name)
+        if isinstance(told, dict):
+            assert Measured(told["value"], Interval(**told["interval"])) == found
+        else:
+            assert (None if told is None else tuple(told)) == found
