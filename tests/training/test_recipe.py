@@ -186,6 +186,10 @@ MISTAKES = {
         ["objective=l2r", "data={train: a.neg}", "classifier=null"],
         "objective l2r has no END",
     ),
+    "no sentence to predict": (
+        ["objective=l2r", "data={train: a.neg}", "classifier=null", "sampling={sentence_rate: 0.1}"],
+        "sampling.sentence_rate must be 0",
+    ),
     "init for seq2seq": (
         ["objective=seq2seq", "data={train: a.neg}", "classifier=null", "vocabulary=null", "model.init=x"],
         "objective seq2seq cannot start from model.init",

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from xl_editor.training.sampling import (
     carries_classifier,
     make_batches,
+    mix,
     sample_intervals,
+    sample_sentences,
     sample_slots,
     style_dropped,
     uniform,
@@ -234,3 +236,35 @@ def test_padding_stays_small_where_sizes_vary():
     slots = sample_intervals(lengths, np.arange(80_000), seed=0, epoch=0, empty_rate=0.1)
     batches = make_batches(lengths + 1, slots.n_targets, tokens_per_batch=2000, seed=0, epoch=0)
     assert batches.padding_share < 0.015
+
+
+def test_slots_of_sentences_are_uniform_over_runs_of_them_and_over_the_gaps_between():
+    sentence_offsets = np.arange(0, 10 * N + 1, 5)  # of five tokens each
+    starts = np.arange(N) * 10
+    slots = sample_sentences(starts, starts + 10, sentence_offsets, seed=0, epoch=0)  # windows of two
+    empty = slots.starts[:, 0] == slots.ends[:, 0]
+    assert abs(empty.mean() - 0.5) < 5 * np.sqrt(0.25 / N)
+    for kind, places in ((~empty, [(0, 5), (0, 10), (5, 10)]), (empty, [(0, 0), (5, 5), (10, 10)])):
+        pairs = np.stack([slots.starts[kind, 0], slots.ends[kind, 0]], axis=1)
+        found, counts = np.unique(pairs, axis=0, return_counts=True)
+        assert [tuple(pair) for pair in found.tolist()] == places
+        assert abs(chi_square(counts)) < 5
+
+
+def test_a_window_that_was_cut_ends_where_it_was_cut():
+    starts = np.arange(7, 4000, 20)
+    sentence_offsets = np.sort([*range(0, 4001, 20), *range(7, 4000, 20), *range(10, 4000, 20)])
+    slots = sample_sentences(starts, starts + 5, sentence_offsets, seed=0, epoch=0)
+    assert set(np.unique(slots.starts)) | set(np.unique(slots.ends)) == {0, 3, 5}
+
+
+def test_sentences_are_taken_at_their_rate_and_other_slots_stay_as_they_were():
+    examples = np.arange(0, 10 * N, 10)
+    kept = sample_intervals(np.full(N, 10), examples, seed=0, epoch=0, max_slots=3)
+    others = sample_sentences(examples, examples + 10, np.arange(0, 10 * N + 1, 10), seed=0, epoch=0)
+    mixed = mix(kept, others, examples, 0.3, seed=0, epoch=0)
+    instead = (mixed.counts != kept.counts) | (mixed.starts != kept.starts).any(1) | (mixed.ends != kept.ends).any(1)
+    assert 0.25 < instead.mean() < 0.3 + 5 * np.sqrt(0.21 / N)  # some are the same by chance
+    for i in np.flatnonzero(instead)[:100]:
+        assert mixed.intervals(i) == others.intervals(i)
+    assert mixed.n_targets.tolist() == [sum(b - a + 1 for a, b in mixed.intervals(i)) for i in range(N)]

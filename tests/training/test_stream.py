@@ -18,6 +18,7 @@ SETTINGS = {
     "empty_rate": 0.2,
     "max_slots": 2,
     "unit": "token",
+    "sentence_rate": 0.0,
     "style_dropout": 0.3,
     "classifier_share": 0.5,
     "tokens_per_batch": 200,
@@ -108,6 +109,14 @@ def test_an_epoch_holds_every_sequence_once(new_stream, corpus):
     moved = np.mean([taken_out[0][tokens] != taken_out[1][tokens] for tokens in every])
     assert moved > 0.8  # other intervals every time
     assert items(new_stream(seed=8), range(n)) != epochs[0]
+
+
+def test_whole_sentences_are_taken_at_their_rate(new_stream):
+    stream = new_stream(sentence_rate=1.0)  # a window is a sentence here
+    batches = [stream[number] for number in range(n_items_an_epoch(stream))]
+    taken = [(b.slots.intervals(i), len(b.tokens[i])) for b in batches for i in range(len(b.tokens))]
+    assert all(slots in ([(0, 0)], [(size, size)], [(0, size)]) for slots, size in taken)
+    assert len({tuple(slots) for slots, _ in taken}) > 3
 
 
 def test_the_length_is_that_of_the_run(new_stream):

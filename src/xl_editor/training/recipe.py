@@ -92,6 +92,12 @@ class SamplingRecipe:
     empty_rate: float = _key("How often an empty interval is taken; the paper never does.", 0.0, least=0, most=1)
     max_slots: int = _key("Intervals taken out of a sequence: 1..max_slots; the paper takes one.", 1, least=1, most=16)
     unit: Literal["token", "word"] = _key("Intervals of tokens, as in the paper, or of whole words.", "token")
+    sentence_rate: float = _key(
+        "How often, instead, whole sentences are taken, or nothing between two: what is asked about sentences.",
+        0.0,
+        least=0,
+        most=1,
+    )
     style_dropout: float = _key(
         "How often the style is withheld, so that the model can also be used without one.",
         0.0,
@@ -466,6 +472,11 @@ def _check_combinations(recipe: Recipe, tree: _Tree) -> None:
         objective == "l2r" and sampling.empty_rate,
         "sampling.empty_rate",
         "objective l2r has no END to predict in an empty interval, so sampling.empty_rate must be 0",
+    )
+    refuse(
+        objective == "l2r" and sampling.sentence_rate,
+        "sampling.sentence_rate",
+        "objective l2r has no END to predict where no sentence is missing, so sampling.sentence_rate must be 0",
     )
     unlabelled = not styles and not jsonl
     refuse(unlabelled and recipe.classifier, "classifier", "a classifier needs styles, and data.train names none")

@@ -348,6 +348,7 @@ def stream_settings(recipe: Recipe) -> StreamSettings:
         empty_rate=recipe.sampling.empty_rate,
         max_slots=recipe.sampling.max_slots,
         unit=recipe.sampling.unit,
+        sentence_rate=recipe.sampling.sentence_rate,
         style_dropout=recipe.sampling.style_dropout,
         classifier_share=recipe.classifier.share if recipe.classifier else 0.0,
         tokens_per_batch=recipe.optim.tokens_per_batch,

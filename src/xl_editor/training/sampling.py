@@ -21,6 +21,7 @@ Ints = NDArray[np.int64]
 Offsets = NDArray[np.int32]  # positions within a sequence
 
 UNITS_AT_ONCE = 1 << 22  # tokens whose word boundaries are looked at together: bounds the memory, not the result
+NO_SENTENCE_MISSING = 0.5  # of the slots between sentences, how many are empty
 
 
 def random_bits(examples: Ints, choice: str, *, seed: int, epoch: int) -> NDArray[np.uint64]:
@@ -166,6 +167,38 @@ def sample_slots(
         return Slots(np.zeros((0, max_slots), np.int32), np.zeros((0, max_slots), np.int32), np.zeros(0, np.int32))
     all_starts, all_ends, counts = (np.concatenate(column) for column in zip(*columns, strict=True))
     return Slots(all_starts, all_ends, counts)
+
+
+def sample_sentences(starts: Ints, ends: Ints, sentence_offsets: Ints, *, seed: int, epoch: int) -> Slots:
+    """One slot a sequence, of whole sentences: uniform over all runs of them, or, every other time, over the gaps.
+
+    Args:
+        starts: where each sequence starts in the corpus, with a sentence, (N,).
+        ends: where it ends, maybe within one, (N,).
+        sentence_offsets: where the sentences of the corpus start, (S,).
+
+    """
+    first, last = (np.searchsorted(sentence_offsets, edges) for edges in (starts, ends))
+    counts = last - first
+    chosen = sample_intervals(counts, starts, seed=seed, epoch=epoch, empty_rate=NO_SENTENCE_MISSING)
+
+    def to_tokens(sentences: Offsets) -> Offsets:
+        inside = sentences[:, 0] < counts
+        token = np.where(inside, sentence_offsets[first + np.where(inside, sentences[:, 0], 0)], ends)
+        return (token - starts).astype(np.int32)[:, None]
+
+    return Slots(to_tokens(chosen.starts), to_tokens(chosen.ends), chosen.counts)
+
+
+def mix(slots: Slots, others: Slots, examples: Ints, rate: float, *, seed: int, epoch: int) -> Slots:
+    """Instead of a sequence's slots, at this rate, its one other slot."""
+    instead = uniform(examples, "are whole sentences taken", seed=seed, epoch=epoch) < rate
+    unused = ((0, 0), (0, slots.starts.shape[1] - 1))
+    return Slots(
+        np.where(instead[:, None], np.pad(others.starts, unused), slots.starts),
+        np.where(instead[:, None], np.pad(others.ends, unused), slots.ends),
+        np.where(instead, others.counts, slots.counts),
+    )
 
 
 @dataclass(frozen=True)

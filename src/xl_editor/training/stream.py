@@ -23,6 +23,8 @@ from xl_editor.training.sampling import (
     Slots,
     carries_classifier,
     make_batches,
+    mix,
+    sample_sentences,
     sample_slots,
     style_dropped,
 )
@@ -39,6 +41,7 @@ class StreamSettings:
     empty_rate: float
     max_slots: int
     unit: Literal["token", "word"]
+    sentence_rate: float
     style_dropout: float
     classifier_share: float
     tokens_per_batch: int
@@ -104,6 +107,10 @@ class MicroBatches(Dataset[Batch]):
             unit=s.unit,
             starts_word=self.corpus.starts_word,
         )
+        if s.sentence_rate:
+            starts, ends, offsets = sequences.starts, sequences.ends, self.corpus.sentence_offsets
+            sentences = sample_sentences(starts, ends, offsets, seed=s.seed, epoch=epoch)
+            slots = mix(slots, sentences, starts, s.sentence_rate, seed=s.seed, epoch=epoch)
         batches = make_batches(
             sequences.lengths + 1,
             slots.n_targets,
