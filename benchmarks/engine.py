@@ -39,6 +39,7 @@ import transformers
 from arithmetic import count_multiply_adds, least_to_score
 from naive import Naive
 from xl_editor import Editor
+from xl_editor.cores import n_usable_cores
 from xl_editor.editor import find_model
 from xl_editor.engine import Context, Decoding, Engine, Ids, Insertion
 from xl_editor.geometry import insertion_places, relate, stack
@@ -275,7 +276,7 @@ def recomputed(engine: Engine, context: Context, n_new: int) -> Ids:
 
 def transferring(editor: Editor, sentences: list[str], directory: Path, rounds: int) -> None:
     before = torch.get_num_threads()
-    for threads in sorted({1, os.cpu_count() or 1}):
+    for threads in sorted({1, n_usable_cores()}):
         torch.set_num_threads(threads)
         for preset in ("default", "paper"):
             call = partial(editor.transfer_all, sentences, to=TARGET, preset=preset)

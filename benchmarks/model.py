@@ -12,7 +12,6 @@ one step each, again and again; medians are reported. The peak is float32's.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import subprocess
 import sys
@@ -25,6 +24,7 @@ import torch
 from torch.nn import functional as F
 from transformers import XLNetConfig, XLNetLMHeadModel
 
+from xl_editor.cores import n_usable_cores
 from xl_editor.geometry import batched_insertion_places, relate
 from xl_editor.model import XLEditorModel
 from xl_editor.training.objectives import summed_cross_entropy
@@ -213,7 +213,7 @@ def compare(sides: tuple[str, ...], shape: Shape, rounds: int, threads: int) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--threads", type=int, default=n_usable_cores())
     parser.add_argument("--work", nargs=2, metavar=("SIDE", "SHAPE"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:

@@ -38,6 +38,7 @@ from transformers import XLNetLMHeadModel
 from transformers.utils import logging
 
 from model import AS_IT_COMES, ROUNDED, SIDES, gemm_peak, sides_here
+from xl_editor.cores import n_usable_cores
 from xl_editor.geometry import PADDING, Places, relate
 from xl_editor.model import XLEditorConfig
 from xl_editor.training.objectives import IGNORED, Batch, Examples, InsertionObjective, places_and_labels
@@ -331,7 +332,7 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], dest="settings", help="override a key of the recipe")
     parser.add_argument("--steps", type=int, default=4, help="different steps, done again in every round")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--threads", type=int, default=n_usable_cores())
     parser.add_argument("--profile", action="store_true", help="also print where our time goes")
     parser.add_argument("--side", choices=(*SIDES, *ROUNDED), help=argparse.SUPPRESS)
     given = parser.parse_args()
