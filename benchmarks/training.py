@@ -340,8 +340,11 @@ def main() -> None:
         serve(given.side, load_recipe(given.recipe, given.settings), given.steps, given.threads)
         return
     with tempfile.TemporaryDirectory() as directory:
-        os.environ.setdefault("XL_EDITOR_CACHE", directory)
-        data = [f"data.dir={given.data}"] if given.data else write_synthetic_yelp(Path(directory))
+        if given.data:
+            data = [f"data.dir={given.data}"]
+        else:
+            os.environ["XL_EDITOR_CACHE"] = directory  # nobody will need these sentences again
+            data = write_synthetic_yelp(Path(directory))
         overrides = [part for setting in (*data, *given.settings) for part in ("--set", setting)]
         load_recipe(given.recipe, overrides[1::2])  # refused here, and not in each process
         sizes = ["--steps", str(given.steps), "--threads", str(given.threads)]
