@@ -175,16 +175,14 @@ def sample_sentences(starts: Ints, ends: Ints, sentence_offsets: Ints, *, seed: 
     Args:
         starts: where each sequence starts in the corpus, with a sentence, (N,).
         ends: where it ends, maybe within one, (N,).
-        sentence_offsets: where the sentences of the corpus start, (S,).
+        sentence_offsets: where the sentences of the corpus start, and the last one ends, (S + 1,).
 
     """
     first, last = (np.searchsorted(sentence_offsets, edges) for edges in (starts, ends))
-    counts = last - first
-    chosen = sample_intervals(counts, starts, seed=seed, epoch=epoch, empty_rate=NO_SENTENCE_MISSING)
+    chosen = sample_intervals(last - first, starts, seed=seed, epoch=epoch, empty_rate=NO_SENTENCE_MISSING)
 
     def to_tokens(sentences: Offsets) -> Offsets:
-        inside = sentences[:, 0] < counts
-        token = np.where(inside, sentence_offsets[first + np.where(inside, sentences[:, 0], 0)], ends)
+        token = np.minimum(sentence_offsets[first + sentences[:, 0]], ends)
         return (token - starts).astype(np.int32)[:, None]
 
     return Slots(to_tokens(chosen.starts), to_tokens(chosen.ends), chosen.counts)
