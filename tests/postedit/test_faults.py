@@ -138,3 +138,21 @@ def test_a_full_disk_is_one_sentence_and_the_job_goes_on_later(room, source, exp
     assert not target.exists()
     finish(start(source, target, toy_directory, 1))
     assert target.read_bytes() == expected
+
+
+def test_ctrl_c_while_workers_begin_is_quiet_and_loses_nothing(source, expected, toy_directory, tmp_path):
+    target = tmp_path / "out.jsonl"
+
+    def listen() -> None:  # whoever began us may have ignored it
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    process = start(source, target, toy_directory, 2, start_new_session=True, preexec_fn=listen)
+    wait_until(lambda: workers_of(process), process)
+    time.sleep(0.2)  # they import, which takes seconds
+    os.killpg(process.pid, signal.SIGINT)
+    said = process.communicate(timeout=300)[1].decode()
+    assert process.returncode == 130
+    assert "Interrupted." in said
+    assert "Traceback" not in said
+    finish(start(source, target, toy_directory, 1))
+    assert target.read_bytes() == expected

@@ -313,6 +313,33 @@ def test_what_json_has_no_word_for_is_null(task, tmp_path):
     assert "NaN" not in target.read_text()
 
 
+def test_times_become_text_even_those_that_python_does_not_have(task, tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="Parquet needs the extra `formats`")
+    days = pa.array([10**7, 1], pa.date32())
+    moments = pa.array([[5], []], pa.list_(pa.timestamp("ns")))
+    within = pa.array([{"at": 5}, None], pa.struct([("at", pa.timestamp("ns"))]))
+    source = write_parquet(tmp_path / "in.parquet", TEXTS[:2], days=days, moments=moments, within=within)
+    run(source, tmp_path / "out.jsonl", task)
+    nanoseconds = "1970-01-01 00:00:00.000000005"
+    rows = [{name: row[name] for name in ("days", "moments", "within")} for row in read_jsonl(tmp_path / "out.jsonl")]
+    assert rows == [
+        {"days": "29349-01-26", "moments": [nanoseconds], "within": {"at": nanoseconds}},
+        {"days": "1970-01-02", "moments": [], "within": None},
+    ]
+
+
+def test_all_columns_named_as_an_answer_are_replaced(task, tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="Parquet needs the extra `formats`")
+    from pyarrow import parquet
+
+    columns = [pa.array(TEXTS[:2]), pa.array([1, 2]), pa.array([3, 4])]
+    parquet.write_table(pa.table(columns, names=["text", "edited", "edited"]), tmp_path / "in.parquet")
+    run(tmp_path / "in.parquet", tmp_path / "out.parquet", task)
+    edited = parquet.read_table(tmp_path / "out.parquet")
+    assert edited.column_names.count("edited") == 1
+    assert all(isinstance(text, str) for text in edited.column("edited").to_pylist())
+
+
 def test_a_row_may_be_nested_deeply(task, tmp_path):
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     nested = "[" * 900 + "NaN" + "]" * 900
@@ -411,6 +438,33 @@ def test_an_output_that_is_there_is_not_overwritten(task, tmp_path):
         run(write_lines(tmp_path / "in.txt"), target, task)
     assert target.read_text() == "precious\n"
     assert not (tmp_path / "out.txt.job").exists()
+
+
+def test_a_directory_that_is_no_job_is_left_alone(task, tmp_path):
+    source, target = write_lines(tmp_path / "in.txt"), tmp_path / "out.txt"
+    precious = tmp_path / "out.txt.job" / ".notes" / "keep.txt"
+    precious.parent.mkdir(parents=True)
+    precious.write_text("precious")
+    with pytest.raises(JobError, match=r"out.txt.job, where the job would work, has .notes, which is not of a job"):
+        run(source, target, task)
+    precious.rename(tmp_path / "keep.txt")
+    precious.parent.rmdir()
+    run(source, target, task)
+    precious.parent.mkdir(parents=True)
+    (tmp_path / "keep.txt").rename(precious)
+    assert run(source, target, task).lines == len(TEXTS)  # is done already
+    assert precious.read_text() == "precious"
+
+
+@pytest.mark.parametrize("content", ['{"a": 1}', "[]", "x", ""])
+@pytest.mark.parametrize("name", ["out.txt.summary.json", "out.txt.job/manifest.json"])
+def test_what_was_not_written_by_a_job_is_refused(name, content, task, tmp_path):
+    foreign = tmp_path / name
+    foreign.parent.mkdir(exist_ok=True)
+    foreign.write_text(content)
+    with pytest.raises(JobError, match=f"{foreign.name} was not written by postedit"):
+        run(write_lines(tmp_path / "in.txt"), tmp_path / "out.txt", task)
+    assert foreign.read_text() == content
 
 
 def test_two_runs_of_one_job_do_not_meet(task, tmp_path):

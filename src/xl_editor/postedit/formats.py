@@ -177,12 +177,10 @@ class Parquet:
         return [_checked(text, field) for text in rows.column(field).to_pylist()]
 
     def objects(self, rows: Rows, field: str) -> list[dict[str, Any]]:
-        import pyarrow as pa
-
-        # Python's times have no nanoseconds, JSON has no times at all: they become text.
         for index, column in enumerate(rows.schema):
-            if pa.types.is_temporal(column.type) and getattr(column.type, "unit", "") == "ns":
-                rows = rows.set_column(index, column.name, rows.column(index).cast(pa.string()))
+            kind = _times_as_text(column.type)
+            if kind != column.type:
+                rows = rows.set_column(index, column.name, rows.column(index).cast(kind))
         return list(rows.to_pylist())
 
     def render(self, rows: Rows, answers: Sequence[Answer], field: str, names: Sequence[str]) -> bytes:
@@ -194,7 +192,7 @@ class Parquet:
             "p_before": pa.float64(),
             "p_after": pa.float64(),
         }
-        table = rows.drop_columns([name for name in FIELDS if name in rows.column_names])
+        table = rows.select([index for index, name in enumerate(rows.column_names) if name not in FIELDS])
         for name in names:
             values = [answer.to_dict().get(name) for answer in answers]
             if name == field:  # which a row that failed keeps
@@ -230,6 +228,19 @@ class Parquet:
             return pq.ParquetFile(stream)
         except pa.ArrowInvalid as error:
             raise FormatError(f"This is no Parquet file: {error}.") from None
+
+
+def _times_as_text(kind: Any) -> Any:
+    """The type with text for dates and times: JSON has none, Python's know no nanoseconds and no year 10,000."""
+    import pyarrow as pa
+
+    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        return pa.string()
+    if pa.types.is_list(kind):
+        return pa.list_(_times_as_text(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _times_as_text(field.type)) for field in kind])
+    return kind
 
 
 def render_json(objects: Iterable[dict[str, Any]], answers: Iterable[Answer], field: str) -> bytes:

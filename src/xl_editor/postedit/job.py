@@ -25,6 +25,7 @@ import torch
 
 from xl_editor import __version__
 from xl_editor.editor import TEXTS_AT_ONCE, Editor, find_model
+from xl_editor.files import PARTIAL
 from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE
 from xl_editor.postedit import storage
 from xl_editor.postedit.answers import Answer, Task
@@ -42,6 +43,7 @@ from xl_editor.postedit.summary import Summary
 from xl_editor.text import TOKENIZER_FILE
 
 STANDARD_STREAM = "-"
+MANIFEST, PARTS = "manifest.json", "parts"  # what a job keeps in its directory
 CHUNK_SIZE = TEXTS_AT_ONCE  # rows: as many as the editor takes at once
 
 
@@ -120,7 +122,7 @@ class Job:
         return f"{self._parts_of(file)}/{index:08d}"
 
     def _parts_of(self, file: int) -> str:
-        return f"{self.directory}/parts/{file:06d}"
+        return f"{self.directory}/{PARTS}/{file:06d}"
 
     def done(self, file: int) -> set[int]:
         """The chunks of a file that have been answered."""
@@ -196,13 +198,18 @@ class Job:
         """Begin, or go on with what was begun; the summary if all is done already."""
         if storage.exists(self.summary_url):
             return self._finished()
-        manifest_url = f"{self.directory}/manifest.json"
+        manifest_url = f"{self.directory}/{MANIFEST}"
         if self.resumable and storage.exists(manifest_url):
-            self._compare(json.loads(storage.read(manifest_url)), "begun", f"remove {self.directory}")
+            self._compare(_read_own(manifest_url, {"files"}), "begun", f"remove {self.directory}")
         elif storage.exists(self.target):
             raise JobError(f"{self.target} is there already; remove it, or name another output.")
+        elif others := [name for name in storage.entries(self.directory) if not _is_own(name)]:
+            raise JobError(
+                f"{self.directory}, where the job would work, has {others[0]}, which is not of a job; "
+                "name another output."
+            )
         else:
-            storage.remove_tree(f"{self.directory}/parts")
+            storage.remove_tree(f"{self.directory}/{PARTS}")
             for number in range(len(self.files)):
                 storage.make_directory(self._parts_of(number))
             storage.write(manifest_url, json.dumps(self.manifest(), indent=1).encode())
@@ -220,11 +227,18 @@ class Job:
         sizes = {file.name: storage.size(file.target) for file in self.files}
         kept = {"summary": asdict(total), "bytes": sizes, "job": self.manifest()}
         storage.write(self.summary_url, json.dumps(kept, indent=1).encode())
-        storage.remove_tree(self.directory)
+        self._clear()
         return total
 
+    def _clear(self) -> None:
+        """Remove the job's directory, unless somebody else keeps something there."""
+        for name in filter(_is_own, storage.entries(self.directory)):
+            storage.remove_tree(f"{self.directory}/{name}")
+        if not storage.entries(self.directory):
+            storage.remove_tree(self.directory)
+
     def _finished(self) -> Summary:
-        kept = json.loads(storage.read(self.summary_url))
+        kept = _read_own(self.summary_url, {"summary", "bytes", "job"})
         if not self.resumable:
             raise JobError(f"{self.target} is complete; remove it and {self.summary_url} to make it again.")
         self._compare(kept["job"], "made", f"remove {self.target} and {self.summary_url}")
@@ -234,7 +248,7 @@ class Job:
                     f"{file.target} is not as the job left it; remove what there is of {self.target}, "
                     f"and {self.summary_url}, to make it again."
                 )
-        storage.remove_tree(self.directory)  # if it was killed just before that
+        self._clear()  # if it was killed just before that
         return Summary.from_dict(kept["summary"])
 
     def _compare(self, begun: dict[str, Any], was: str, to_begin_anew: str) -> None:
@@ -252,6 +266,22 @@ class Job:
                     f"{name} is {value!r}, but {self.target} was {was} with {begun.get(name)!r}; "
                     f"ask for the same, or {to_begin_anew} to begin anew."
                 )
+
+
+def _is_own(name: str) -> bool:
+    """Whether a job makes this in its directory: also what it was writing when it was killed."""
+    return name in (MANIFEST, PARTS) or name.startswith(PARTIAL)
+
+
+def _read_own(url: str, names: set[str]) -> dict[str, Any]:
+    """What a job wrote as JSON, by these names at least."""
+    try:
+        kept = json.loads(storage.read(url))
+    except ValueError:
+        kept = None
+    if not isinstance(kept, dict) or not names <= kept.keys():
+        raise JobError(f"{url} was not written by postedit; remove it, or name another output.")
+    return kept
 
 
 def split_part(part: bytes) -> tuple[Summary, bytes]:

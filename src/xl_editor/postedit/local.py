@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from itertools import islice
@@ -69,15 +70,32 @@ def answer_chunks(job: Job, processes: int | None) -> Generator[tuple[Chunk, byt
 def _answered(
     pool: ProcessPoolExecutor, waiting: deque[Chunk], chunks: Iterator[Chunk], most: int
 ) -> Iterator[tuple[Chunk, bytes]]:
-    parts = deque(pool.submit(_answer, chunk) for chunk in waiting)
+    def submitted(chunk: Chunk) -> Future[bytes]:
+        with _interrupts_held():  # workers are begun here, and inherit that
+            return pool.submit(_answer, chunk)
+
+    parts = deque(map(submitted, waiting))
     while True:
         for chunk in islice(chunks, most - len(waiting)):
             waiting.append(chunk)
-            parts.append(pool.submit(_answer, chunk))
+            parts.append(submitted(chunk))
         if not waiting:
             return
         part = parts.popleft().result()
         yield waiting.popleft(), part
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C takes effect afterwards."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -59,6 +59,15 @@ def remove_tree(url: str) -> None:
         files.rm(path, recursive=True)
 
 
+def entries(url: str) -> list[str]:
+    """What is in a directory, hidden or not; nothing if there is none."""
+    files, path = locate(url)
+    try:
+        return sorted(entry.rstrip("/").rsplit("/", 1)[-1] for entry in files.ls(path, detail=False))
+    except FileNotFoundError:
+        return []
+
+
 def names_below(url: str) -> list[str]:
     """The files below a directory, by their paths from there; hidden ones are left out."""
     files, top = locate(url)
