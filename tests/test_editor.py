@@ -183,6 +183,8 @@ def test_control_tokens_typed_by_a_user_are_text(editor, typed):
         (lambda e: e.infill("[_]", n=101), "n must be at most 100, got 101"),
         (lambda e: e.infill("[_]", sample=True, top_p="0.5"), "top_p must be a number, got '0.5'"),
         (lambda e: e.infill("the fo[_]od"), "text must not have a blank within a word"),
+        (lambda e: e.infill("a well-[_]known food"), "text must not have a blank within a word"),
+        (lambda e: e.infill("the cafe\u0301[_]s"), "text must not have a blank within a word"),  # an accent of its own
         (
             lambda e: e.replace("the food", (1,)),
             r"span must be a part of the text, or two character offsets, got \(1,\)",
@@ -331,6 +333,11 @@ def test_kept_phrases_and_contractions_stay(editor):
         "The food ([_]) wasn't it.",
         "The food was [_].",
         "The food, [_], was it.",
+        'He said "the food was [_]" to the staff.',
+        "“[_] food,” he said.",
+        "The food—[_] and good—was it.",
+        'It was [_] "good" food.',
+        "It was '[_]' food.",
     ],
 )
 def test_what_fills_a_blank_stands_where_it_stood(editor, text):
@@ -349,6 +356,14 @@ def test_what_fills_a_blank_beside_a_word_is_a_word_of_its_own(editor, text):
         assert whole[start:end] == filling.inserted[0]
         assert not whole[start - 1].isalnum()
         assert not whole[end].isalnum()
+
+
+@pytest.mark.parametrize("quotes", ['""', "“”", "''", "()"])
+def test_the_score_of_nothing_between_quotes_is_that_of_the_deletion(editor, quotes):
+    left, right = f"He said {quotes[0]}", f"{quotes[1]} to the staff."
+    (deletion,) = (d for d in editor.delete(f"{left}yes{right}", "word", top=20) if d.removed == "yes")
+    nothing, something = (editor.score(left, inserted, right).logprob for inserted in ("", "yes"))
+    assert nothing - something == pytest.approx(deletion.log_odds, abs=1e-4)
 
 
 def test_what_is_kept_may_be_one_phrase(editor):

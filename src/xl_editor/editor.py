@@ -29,7 +29,18 @@ from xl_editor.int8 import Int8Linear, quantise
 from xl_editor.model import CONFIG_FILE, ModelError, XLEditorModel, find_directory
 from xl_editor.search import SearchRules, SpecialTokens, search_rounds
 from xl_editor.sentences import list_marker
-from xl_editor.text import BLANK, TOKENIZER_FILE, Codec, EncodedText, Span, TextFormat, split_blanks, would_fuse
+from xl_editor.text import (
+    BLANK,
+    TOKENIZER_FILE,
+    Codec,
+    EncodedText,
+    Span,
+    TextFormat,
+    joined,
+    split_blanks,
+    without_blank,
+    would_fuse,
+)
 from xl_editor.traces import Sentences, traces_of
 from xl_editor.transfer import PaperRules, Revision, Task, transfer_rounds
 from xl_editor.windows import Windows, sentence_spans
@@ -167,9 +178,9 @@ class Editor:
         the sentences around the place, about 512 tokens.
         """
         left, inserted, right = map(_checked_text, (left, inserted, right), ("left", "inserted", "right"))
-        before = _joined(left, inserted)
+        before = joined(left, inserted)
         span = len(before) - len(inserted), len(before)
-        return (yield from self._score(_joined(before, right), span, style, "inserted"))
+        return (yield from self._score(joined(before, right), span, style, "inserted"))
 
     @planned
     def score_at(self, text: str, span: tuple[int, int] | str, style: str | None = None) -> operations.Plan[Score]:
@@ -236,7 +247,7 @@ class Editor:
             raise TextError(f"text must contain a blank, written {BLANK}.")
         whole, gaps = pieces[0], []
         for piece in pieces[1:]:
-            whole, gap = _without_blank(whole, piece)
+            whole, gap = without_blank(whole, piece)
             gaps.append(gap)
         encoded = self._encode(whole, may_be_empty=True, cuts=gaps)
         is_torn = any(word.start < gap < word.end for gap in gaps for word in encoded.words)
@@ -609,26 +620,6 @@ def find_model(name: str | Path) -> Path:
     except ModelError as error:
         known = f" Bundled models: {', '.join(bundled)}." if bundled else ""
         raise ModelError(f"{error}{known}") from None
-
-
-_CLITIC = re.compile(r"(?:n['’]t|['’](?:s|m|re|ve|ll|d))(?!\w)", re.IGNORECASE)
-
-
-def _joined(left: str, right: str) -> str:
-    """Two pieces of text that belong side by side, with a space between them where one is wanted."""
-    if not left or not right or left[-1].isspace() or right[0].isspace():
-        return left + right
-    is_mark = right[0] in ",.;:!?)]}%'’" and not right[1:2].isalnum()  # and does not begin a word, such as .5 or '90s
-    attached = is_mark or left[-1] in "([{$" or _CLITIC.match(right) is not None
-    return left + right if attached else f"{left} {right}"
-
-
-def _without_blank(left: str, right: str) -> tuple[str, int]:
-    """The text around a blank as if it had never been there, and where it was: "was [_]." is "was."."""
-    spaced = left[-1:].isspace() and right[:1].isspace()  # on both sides, as in "was [_] ."
-    left, right = left.rstrip(" "), right.lstrip(" ")
-    whole = f"{left} {right}" if spaced and left and right else _joined(left, right)
-    return whole, len(whole) - len(right)
 
 
 def _as_spaced(text: str, spans: Sequence[tuple[int, int]], pieces: Sequence[str]) -> tuple[str, tuple[Span, ...]]:

@@ -11,11 +11,11 @@ this user writes.
     "The food was delicious!" <──  the food was delicious !
 """
 
-from .blanks import BLANK, split_blanks
+from .blanks import BLANK, split_blanks, without_blank
 from .codec import TOKENIZER_FILE, Codec
 from .encoded import EncodedText, TextFormat
 from .rewriting import Applied
-from .words import Span, would_fuse
+from .words import Span, joined, would_fuse
 
 __all__ = [
     "BLANK",
@@ -25,6 +25,8 @@ __all__ = [
     "EncodedText",
     "Span",
     "TextFormat",
+    "joined",
     "split_blanks",
+    "without_blank",
     "would_fuse",
 ]

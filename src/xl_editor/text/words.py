@@ -1,6 +1,7 @@
 """How running text is cut into words, and where white space stands between them."""
 
 import re
+import unicodedata
 from collections.abc import Iterator
 
 from xl_editor.sentences import abbreviates
@@ -61,6 +62,9 @@ def pieces_of(text: str, treebank: bool, clitics: bool) -> Iterator[Span]:
 
 _CLOSING = frozenset([*",.!?;:)]}%…”’'»、。，！？；：）」』】》〉｡،؛؟۔।॥։", "...", "''", *CLITICS])
 OPENING = frozenset([*"([{$£€#¿¡“‘«、。，！？；：（「『【《〈｡", "``"])
+DASHES = frozenset(["--", "-"])  # which stand as near to either side as their writer likes
+DOUBLED = frozenset(["''", "``"])  # read as one mark
+_STRAIGHT_QUOTES = frozenset("\"'")  # which may open or close
 TREEBANK_FORMS = {
     **dict.fromkeys("“„«", "``"),
     **dict.fromkeys("”»", "''"),
@@ -93,11 +97,38 @@ def spaced(left: str, right: str) -> bool:
     return not (right in _CLOSING or left in OPENING or left + right in _COMPOUNDS)
 
 
+def joined(left: str, right: str) -> str:
+    """Put two pieces of text that belong side by side together, with a space between them where one is wanted."""
+    if not left or not right or left[-1].isspace() or right[0].isspace():
+        return left + right
+    wants_space = spaced(last_key(left), first_key(right)) or left[-1] + right[0] in DOUBLED
+    return f"{left} {right}" if wants_space else left + right
+
+
+def last_key(text: str) -> str:
+    """Return the last word of a text that goes on at once, in the form of ``key_of``."""
+    last = text.rsplit(maxsplit=1)[-1]
+    *_, (start, end) = pieces_of(last, treebank=False, clitics=True)
+    if last[start:end] in _STRAIGHT_QUOTES:
+        return "``" if start == 0 or last[start - 1] in OPENING else "''"
+    return key_of(last, start, end)
+
+
+def first_key(text: str) -> str:
+    """Return the first word of a text that goes on with another one, in the form of ``key_of``."""
+    first = text.split(maxsplit=1)[0]
+    start, end = next(pieces_of(first, treebank=False, clitics=True))
+    if first[start:end] in _STRAIGHT_QUOTES:
+        return "``" if first[end : end + 1].isalnum() else "''"
+    return key_of(first, start, end)
+
+
 def would_fuse(left: str, right: str) -> bool:
     """Say whether two words would read as one without white space, in a script that uses it."""
-    if not left or not right or _spaceless(left[-1]) or _spaceless(right[0]):
+    last = next((c for c in reversed(left) if unicodedata.category(c)[0] != "M"), "")  # accents aside
+    if not last or not right or _spaceless(last) or _spaceless(right[0]):
         return False
-    return left[-1].isalnum() and right[0].isalnum()
+    return last.isalnum() and right[0].isalnum()
 
 
 def _spaceless(character: str) -> bool:
