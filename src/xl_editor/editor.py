@@ -36,6 +36,7 @@ from xl_editor.text import (
     EncodedText,
     Span,
     TextFormat,
+    is_clitic,
     joined,
     split_blanks,
     without_blank,
@@ -212,7 +213,7 @@ class Editor:
         self._check_style(style)
         _check_within("top", top, 1)
         encoded = self._encode(text)
-        gaps = [word.first for word in encoded.words] + [len(encoded.ids)]
+        gaps = [first for first, _ in _written_words(encoded)] + [len(encoded.ids)]
         window, track = Windows.of(encoded).around, _shown("locate", progress)
         found = yield from operations.locate(encoded.ids, gaps, style, window=window, track=track)
         slots = []
@@ -339,8 +340,10 @@ class Editor:
         found = yield from operations.omissions(encoded.ids, spans, style, by=measure, window=window, track=track)
         deletions = []
         for omission in found[:top]:
-            applied = self.codec.apply(encoded, [(*omission.span, ())])
-            start, end = applied.changes[0].removed
+            first, last = omission.span
+            # What is asked about, though more may change: without its "n't", "can't" is "can".
+            start, end = encoded.spans[first][0], encoded.spans[last - 1][1]
+            applied = self.codec.apply(encoded, [(first, last, ())])
             deletions.append(
                 Deletion(
                     start,
@@ -678,17 +681,27 @@ def _shown(what: str, progress: bool) -> operations.Track:
 
 def _spans(encoded: EncodedText, unit: Unit) -> list[tuple[int, int]]:
     """Tokens of all units of a text."""
-    words = encoded.words
     if unit == "token":
         return _tokens_of_characters(encoded)
+    words = _written_words(encoded)
     if unit == "word":
-        return [(word.first, word.last) for word in words]
+        return words
     if unit == "span":
         sizes = range(1, MAX_SPAN_WORDS + 1)
-        return [(words[i].first, words[i + n - 1].last) for n in sizes for i in range(len(words) - n + 1)]
+        return [(words[i][0], words[i + n - 1][1]) for n in sizes for i in range(len(words) - n + 1)]
     if unit == "sentence":
         return sentence_spans(encoded)
     raise EditorError(f"unit must be one of {', '.join(get_args(Unit))}, got {unit!r}.")
+
+
+def _written_words(encoded: EncodedText) -> list[tuple[int, int]]:
+    """Tokens of the words as people write them: "can't" is one, though a model may read it as two."""
+    firsts, previous_end = [], -1
+    for word in encoded.words:
+        if word.start != previous_end or not is_clitic(encoded.text[word.start : word.end]):
+            firsts.append(word.first)
+        previous_end = word.end
+    return list(pairwise([*firsts, len(encoded.ids)]))
 
 
 def _tokens_of_characters(encoded: EncodedText) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ from .blanks import BLANK, split_blanks, without_blank
 from .codec import TOKENIZER_FILE, Codec
 from .encoded import EncodedText, TextFormat
 from .rewriting import Applied
-from .words import Span, joined, would_fuse
+from .words import Span, is_clitic, joined, would_fuse
 
 __all__ = [
     "BLANK",
@@ -25,6 +25,7 @@ __all__ = [
     "EncodedText",
     "Span",
     "TextFormat",
+    "is_clitic",
     "joined",
     "split_blanks",
     "without_blank",

@@ -123,6 +123,11 @@ def first_key(text: str) -> str:
     return key_of(first, start, end)
 
 
+def is_clitic(word: str) -> bool:
+    """Say whether this is what the Treebank cuts off the end of a word."""
+    return word.lower().replace("’", "'") in CLITICS
+
+
 def would_fuse(left: str, right: str) -> bool:
     """Say whether two words would read as one without white space, in a script that uses it."""
     last = next((c for c in reversed(left) if unicodedata.category(c)[0] != "M"), "")  # accents aside
