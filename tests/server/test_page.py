@@ -263,6 +263,68 @@ def test_the_keyboard_is_enough(page):
     expect_text(page, LACKING)
 
 
+def focused(page):
+    return page.evaluate("() => document.activeElement.id || document.activeElement.className")
+
+
+def test_the_keys_lead_to_the_suggestions_whatever_panel_is_open(page):
+    write(page, LACKING)
+    wait_for_heat(page)
+    page.get_by_role("tab", name="Style").click()
+    page.keyboard.press("F8")
+    expect(page.locator("#panel-suggest")).to_be_visible()
+    page.locator("#suggestions .suggestion").first.wait_for()
+    page.get_by_role("tab", name="History").click()
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#panel-suggest")).to_be_visible()
+    assert "suggestion" in focused(page)
+
+
+def test_the_focus_stays_in_the_style_panel(page):
+    write(page, RUDE)
+    page.get_by_role("tab", name="Style").click()
+    page.get_by_role("button", name="Revise").click()
+    expect(page.locator("#outcome")).to_contain_text("The whole text")
+    page.locator("#edits .accept").first.focus()
+    for step in ("undo", "redo"):  # the cards are drawn anew
+        page.evaluate("(step) => document.getElementById(step).click()", step)
+    assert focused(page) == "accept"
+    page.keyboard.press("Enter")
+    assert focused(page) == "reject"
+    page.keyboard.press("Enter")
+    assert focused(page) == "run"
+    page.locator("#kept-words button").first.focus()
+    for _ in range(page.locator("#kept-words button").count()):
+        page.keyboard.press("Enter")
+        assert focused(page) in ("kept-word", "run")
+    assert focused(page) == "run"
+
+
+def test_examples_are_chosen_with_the_keyboard(page):
+    page.locator("#examples summary").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    assert text_of(page) == ""
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("textbox", name="Your text")).to_have_value(re.compile("purple"))
+    expect(page.locator("#example-list")).to_be_hidden()
+    assert focused(page) == "text"
+
+
+def test_a_browser_that_keeps_nothing_is_enough(visit, server):
+    page = visit("about:blank")
+    page.add_init_script(
+        """for (const kind of ["localStorage", "sessionStorage"])
+             Object.defineProperty(window, kind, { get() { throw new DOMException("blocked", "SecurityError"); } });"""
+    )
+    page.goto(server)
+    write(page, LACKING)
+    wait_for_heat(page)
+    page.get_by_role("button", name="Dark").click()
+    assert page.evaluate("() => document.documentElement.dataset.theme") in ("dark", "light")
+
+
 def test_every_control_has_a_name(page):
     nameless = page.evaluate(
         """() => [...document.querySelectorAll("button, select, input, textarea")]
@@ -479,6 +541,10 @@ def test_a_key_is_asked_for_where_one_is_wanted(visit, editor):
         expect(page.get_by_label("This server wants a key")).to_be_hidden()
         write(page, "the food was great .")
         wait_for_heat(page)
+        page.evaluate("() => sessionStorage.setItem('xl-editor-key', 'of another server')")
+        page.get_by_role("tab", name="Style").click()
+        page.get_by_role("button", name="Revise").click()
+        expect(page.get_by_label("This server wants a key")).to_be_visible()
     forgive(visit, "401")
 
 

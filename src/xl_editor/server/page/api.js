@@ -1,5 +1,7 @@
 // The HTTP API, as the page needs it. No DOM in here.
 
+import { recall, remember } from "./storage.js";
+
 const SLOW = 3000; // ms without an answer, after which the writer is told
 const KNOCK = 2000; // ms between two attempts to reach a server that is gone
 const KEY = "xl-editor-key";
@@ -15,7 +17,7 @@ export class Refusal extends Error {
 
 // A key is kept for as long as the tab is open.
 export function useKey(key) {
-  sessionStorage.setItem(KEY, key);
+  remember("sessionStorage", KEY, key);
 }
 
 export function getModels(tell) {
@@ -80,7 +82,7 @@ async function patiently(attempt, signal, tell) {
 }
 
 async function send(path, options) {
-  const key = sessionStorage.getItem(KEY);
+  const key = recall("sessionStorage", KEY);
   const headers = { ...options.headers, ...(key ? { Authorization: `Bearer ${key}` } : {}) };
   let answer;
   try {
@@ -110,6 +112,7 @@ async function isAlive() {
 /** Waits, unless it is called off. */
 export function pause(milliseconds, signal) {
   return new Promise((resolve, reject) => {
+    signal?.throwIfAborted();
     const timer = setTimeout(resolve, milliseconds);
     signal?.addEventListener("abort", () => {
       clearTimeout(timer);

@@ -2,13 +2,14 @@
 
 import { ask, getModels, Refusal, useKey } from "./api.js";
 import { Document } from "./document.js";
-import { byId, setOptions } from "./dom.js";
+import { byId, make, setOptions } from "./dom.js";
 import { EXAMPLES } from "./examples.js";
 import { carriedOver, findHeat, ofWholeWords, tipAt, worthALook } from "./heat.js";
 import { HistoryPanel } from "./history-panel.js";
 import { standing } from "./review.js";
 import { carriedByLink, linkWith } from "./share.js";
 import { Sheet } from "./sheet.js";
+import { recall, remember } from "./storage.js";
 import { attempt, newTeller, note, say } from "./status.js";
 import { StylePanel } from "./style-panel.js";
 import { fillingsOf, insertionsAt, replacementsOf, Suggestions } from "./suggestions.js";
@@ -23,7 +24,7 @@ const FIND = { gap: insertionsAt, span: replacementsOf, blanks: fillingsOf };
 const text = new Document();
 const sheet = new Sheet();
 const history = new HistoryPanel(text);
-const style = new StylePanel(text);
+const style = new StylePanel(text, askForKey);
 const suggestions = new Suggestions(text, lookAt);
 const reading = latestOf("heat", AFTER_TYPING);
 const suggesting = latestOf("suggestions", AFTER_MOVING);
@@ -121,6 +122,7 @@ function askAboutSelection() {
 }
 
 function lookAt({ kind, start, end }) {
+  open("suggest");
   sheet.focus();
   sheet.select(start, end);
   askAbout({ kind, start, end });
@@ -133,6 +135,11 @@ function lookAtNext() {
   const next = places[current + 1] ?? places[0];
   const after = places.find(({ start }) => start > sheet.selection[0]) ?? places[0];
   if (heat.text === text.text && places.length) lookAt(current < 0 ? after : next);
+}
+
+function lookAtSuggestions() {
+  open("suggest");
+  suggestions.focusFirst();
 }
 
 // --- showing -------------------------------------------------------------------------------------------------
@@ -266,6 +273,16 @@ async function share() {
   }
 }
 
+function exampleButton([name, content]) {
+  const button = make("button", { type: "button", className: "quiet" }, name);
+  button.addEventListener("click", () => {
+    byId("examples").open = false;
+    text.open(content, "Opened an example");
+    sheet.focus();
+  });
+  return make("li", {}, button);
+}
+
 function useTheme(theme) {
   document.documentElement.dataset.theme = theme;
   byId("theme").setAttribute("aria-pressed", String(theme === "dark"));
@@ -301,18 +318,23 @@ function listen() {
   byId("share").addEventListener("click", share);
   window.addEventListener("hashchange", openLink);
 
-  setOptions(byId("examples"), [["", "Examples"], ...EXAMPLES.map(([name], i) => [String(i), name])]);
-  byId("examples").addEventListener("change", ({ target }) => {
-    text.open(EXAMPLES[Number(target.value)][1], "Opened an example");
-    target.value = "";
-    sheet.focus();
+  byId("example-list").append(...EXAMPLES.map(exampleButton));
+  // The focus, without which the list closes, stays until the click.
+  byId("example-list").addEventListener("mousedown", (event) => event.preventDefault());
+  byId("examples").addEventListener("focusout", ({ relatedTarget }) => {
+    if (!byId("examples").contains(relatedTarget)) byId("examples").open = false;
+  });
+  byId("examples").addEventListener("keydown", ({ key }) => {
+    if (key !== "Escape") return;
+    byId("examples").open = false;
+    byId("examples").querySelector("summary").focus();
   });
 
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  useTheme(localStorage.getItem("theme") ?? (dark.matches ? "dark" : "light"));
+  useTheme(recall("localStorage", "theme") ?? (dark.matches ? "dark" : "light"));
   byId("theme").addEventListener("click", () => {
     const theme = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-    localStorage.setItem("theme", theme);
+    remember("localStorage", "theme", theme);
     useTheme(theme);
   });
 
@@ -327,7 +349,7 @@ function listen() {
 
   document.addEventListener("keydown", (event) => {
     if (event.key === "F8") lookAtNext();
-    else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) suggestions.focusFirst();
+    else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) lookAtSuggestions();
     else if (event.key === "Escape" && byId("panel").contains(document.activeElement)) sheet.focus();
     else return;
     event.preventDefault();

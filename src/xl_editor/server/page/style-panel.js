@@ -12,15 +12,21 @@ const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class StylePanel {
   #document;
+  #onRefusal;
   #running = null; // the AbortController of a run
   #expected = ""; // the text, as long as only the run changes it
   #kept = new Set(); // words of rejected edits, which the next run leaves alone
   #nextId = 0;
 
-  constructor(document) {
+  /** `onRefusal` hears of what the server refuses, and throws it again. */
+  constructor(document, onRefusal) {
     this.#document = document;
+    this.#onRefusal = onRefusal;
     byId("run").addEventListener("click", () => (this.#running ? this.#running.abort() : this.#run()));
-    byId("accept-all").addEventListener("click", () => this.#accept(document.now.review.map((edit) => edit.id)));
+    byId("accept-all").addEventListener("click", () => {
+      this.#accept(document.now.review.map((edit) => edit.id));
+      byId("run").focus();
+    });
     for (const id of ["threshold", "steps"]) byId(id).addEventListener("input", () => this.showSettings());
   }
 
@@ -39,10 +45,10 @@ export class StylePanel {
     run.textContent = this.#running ? "Stop" : "Revise";
     run.disabled = !this.#running && !canAsk;
     const { review } = this.#document.now;
-    byId("edits").replaceChildren(...review.map((edit) => this.#card(edit, review)));
+    redrawn(byId("edits"), review.map((edit) => this.#card(edit, review)));
     byId("accept-all").hidden = review.filter((edit) => edit.status === "pending").length < 2;
     byId("kept").hidden = this.#kept.size === 0;
-    byId("kept-words").replaceChildren(...[...this.#kept].map((word) => this.#keptWord(word)));
+    redrawn(byId("kept-words"), [...this.#kept].map((word) => this.#keptWord(word)));
   }
 
   async #run() {
@@ -61,7 +67,7 @@ export class StylePanel {
     byId("outcome").textContent = "Reading …";
     this.#expected = document.text;
     document.amend({ review: [] });
-    await attempt("style", async () => {
+    const run = async () => {
       for await (const { name, data } of streamTransfer(body, running.signal, newTeller())) {
         if (name === "trace") {
           outcome = summary(data, target);
@@ -71,7 +77,8 @@ export class StylePanel {
           if (!calm.matches) await pause(BETWEEN_EDITS, running.signal);
         }
       }
-    });
+    };
+    await attempt("style", () => run().catch(this.#onRefusal));
     byId("outcome").textContent = running.signal.aborted ? "Stopped." : outcome;
     this.#running = null;
     this.render(this.canAsk);
@@ -105,7 +112,7 @@ export class StylePanel {
     if (removed) change.append(make("del", {}, removed));
     if (removed && inserted) change.append(" → ");
     if (inserted) change.append(make("ins", {}, inserted));
-    const card = make("li", { className: "edit", "data-status": edit.status }, change);
+    const card = make("li", { className: "edit", "data-status": edit.status, "data-id": edit.id }, change);
     if (log_odds === null) card.append(make("p", { className: "number" }, "forced: nothing else was worth its cost"));
     else {
       const title = `log f ${signed(log_odds)}`;
@@ -132,17 +139,12 @@ export class StylePanel {
     const what = edit.answer.inserted || `the deletion of ${edit.answer.removed}`;
     const named = { className: label.toLowerCase(), "aria-label": `${label} “${what}”` };
     const button = make("button", { type: "button", ...named }, label);
-    button.addEventListener("click", () => {
-      const index = this.#document.now.review.indexOf(edit);
-      onClick();
-      // The cards are drawn anew: whoever uses the keyboard stays where they were.
-      (byId("edits").children[index].querySelector("button") ?? byId("run")).focus();
-    });
+    button.addEventListener("click", onClick);
     return button;
   }
 
   #keptWord(word) {
-    const named = { className: "kept-word", title: "May be edited again" };
+    const named = { className: "kept-word", title: "May be edited again", "data-id": word };
     const button = make("button", { type: "button", ...named }, `${word} ×`);
     button.addEventListener("click", () => {
       this.#kept.delete(word);
@@ -150,6 +152,18 @@ export class StylePanel {
     });
     return button;
   }
+}
+
+/** Draws a list anew; whoever uses the keyboard in it stays at the same item and button, or as near as there is one. */
+function redrawn(list, items) {
+  const focused = list.contains(document.activeElement) ? document.activeElement : null;
+  const item = focused?.closest("[data-id]");
+  const index = [...list.children].indexOf(item);
+  list.replaceChildren(...items);
+  if (!focused) return;
+  const same = items.find(({ dataset }) => dataset.id === item.dataset.id) ?? list.children[index];
+  const buttons = same?.matches("button") ? [same] : [...(same?.querySelectorAll("button") ?? [])];
+  (buttons.find(({ className }) => className === focused.className) ?? buttons[0] ?? byId("run")).focus();
 }
 
 /** How an edit moved the classifier. */
