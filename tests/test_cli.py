@@ -124,6 +124,32 @@ def test_a_closed_stream_is_told(toy_directory, redirection, message):
     assert (done.returncode, done.stderr.decode()) == (2, f"xl-editor: {message}\n")
 
 
+def test_without_standard_error_answers_are_the_same(toy_directory):
+    command = f"{sys.executable} -m xl_editor.cli locate --model {toy_directory}"
+    answered = subprocess.run(f"{command} 'the food' 2>&-", shell=True, capture_output=True, timeout=120, check=False)
+    assert (answered.returncode, answered.stdout) == (
+        0,
+        run("locate", "the food", "--model", str(toy_directory)).stdout,
+    )
+    refused = subprocess.run(f"{command} '' 2>&-", shell=True, capture_output=True, timeout=120, check=False)
+    assert (refused.returncode, refused.stdout) == (2, b"")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--operation", "delete", "--to", "nosuch"], b"--to must be one of"),
+        (["--to", "positive", "--threads", "0"], b"--threads must be at least 1"),
+    ],
+)
+def test_postedit_complains_about_options_as_they_are_typed(toy_directory, tmp_path, options, complaint):
+    (tmp_path / "in.txt").write_text("the food\n")
+    done = run("postedit", str(tmp_path / "in.txt"), str(tmp_path / "out"), "--model", str(toy_directory), *options)
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"xl-editor: " + complaint)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
+
+
 def test_json_is_utf_8_whatever_went_in(toy_directory):
     done = run("locate", "--json", "--model", str(toy_directory), stdin=b"the caf\xe9 was .\n")
     assert json.loads(done.stdout.decode("utf-8"))["text"] == "the caf\ufffd was ."

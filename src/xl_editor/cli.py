@@ -28,6 +28,7 @@ OPTION_OF = {"n": "--top", "source": "--from"} | {
     for argument in (
         *("top", "to", "style", "preset", "max_steps", "threshold", "keep", "unit", "by", "field", "trace"),
         *("beam", "max_length", "sample", "top_k", "top_p", "seed", "operation", "engine", "chunk_size", "processes"),
+        "threads",
     )
 }
 
@@ -568,7 +569,7 @@ def serve(
         from xl_editor.server.run import LOOPBACK, run
     from xl_editor.editor import bundled_models
 
-    key = os.environ.get("XL_EDITOR_API_KEY", "")
+    key = os.environ.get("XL_EDITOR_API_KEY", "").strip()
     if api_key_file:
         key = api_key_file.read_text(encoding="utf-8-sig", errors="replace").strip()
         if not key:
@@ -580,8 +581,8 @@ def serve(
     for site in origin or ():
         if not re.fullmatch(r"https?://[^/\s]+", site):
             _refuse(f"--origin must be a scheme and a host, such as https://example.org, got {site!r}.")
-    sources = model or list(bundled_models())
-    names = [Path(source).name for source in sources]
+    sources = [source for source in model or bundled_models() if _named(source)]
+    names = [os.path.basename(os.path.abspath(source)) for source in sources]  # of "." it is the directory's
     if not names:
         _refuse("No model is bundled; name one with --model.")
     if len(set(names)) < len(names):
@@ -763,6 +764,8 @@ def _refuse(message: str) -> None:
 
 def main() -> None:
     """Run the command line; whatever goes wrong with the input is one sentence."""
+    if sys.stderr is None:  # closed by whoever began us: `print` would then take standard output
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # for as long as we run
     try:
         app(prog_name="xl-editor")
     except KeyboardInterrupt:

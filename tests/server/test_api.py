@@ -427,6 +427,7 @@ def test_sigterm_finishes_what_was_accepted(toy_directory):
     [
         (["--host", "0.0.0.0"], "give it a key"),
         (["--model", "./nowhere"], "not a directory with a model"),
+        (["--model", ""], "--model must name a model, and is empty."),
         (["--model", "one/model", "--model", "other/model"], "different names, got model, model"),
     ],
 )
@@ -443,6 +444,13 @@ def test_a_key_that_no_header_can_carry_is_refused(tmp_path, key):
 def test_a_port_that_is_taken_is_one_sentence(server, toy_directory):
     port = server.rsplit(":", 1)[1]
     assert_refused(["--model", str(toy_directory), "--port", port], f"Nobody can be served at 127.0.0.1:{port}: ")
+
+
+def test_a_model_is_called_by_its_directory_however_that_is_written(toy_directory, monkeypatch):
+    monkeypatch.chdir(toy_directory)
+    with running(".", free_port()) as (address, _):
+        found = httpx2.get(f"{address}/v1/models").json()["models"]
+    assert [model["name"] for model in found] == [toy_directory.name]
 
 
 def assert_refused(arguments, message):

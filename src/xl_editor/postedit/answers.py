@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -96,7 +97,7 @@ class Task:
         texts = {"transfer": [], "infill": [f"a {BLANK} a"]}.get(self.operation, ["a"])
         for answer in self._answer_all(editor, texts):
             if answer.error is not None:
-                raise EditorError(answer.error)
+                raise EditorError(re.sub("^style ", "to ", answer.error))  # as it is called here
 
     def answer(self, editor: Editor, texts: Sequence[str]) -> list[Answer]:
         """An answer for each text; they are computed together, so that its last bits depend on the others.
