@@ -204,7 +204,9 @@ def delete(
     file: File = None,
     model: Model = None,
     top: Top = 3,
-    unit: Annotated[str, typer.Option(help="token, word, span (of up to four words) or sentence.")] = "sentence",
+    unit: Annotated[
+        str, typer.Option(help="token (of the model), word, span (of up to four words) or sentence.")
+    ] = "sentence",
     by: Annotated[
         str | None,
         typer.Option(
