@@ -375,6 +375,8 @@ def tune(
         _refuse(f"{model} is not a directory with a model in it.")
     editor = _load(str(model.resolve()))  # never a bundled model of the same name: this directory is changed
     files = dict(given.partition("=")[::2] for given in dev)
+    if len(files) < len(dev):
+        _refuse("--dev must be given once a style.")
     if len(editor.styles) < 2 or set(files) != set(editor.styles):
         _refuse(f"--dev must name a file for each style of the model: {', '.join(editor.styles) or 'it has none'}.")
     lines = {style: [line for line in read_lines(Path(files[style])) if line] for style in editor.styles}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import lzma
 import os
 from pathlib import Path
 from typing import IO
@@ -25,6 +27,15 @@ def write_whole(path: Path, content: str | bytes) -> None:
     partial.write_bytes(content.encode() if isinstance(content, str) else content)
     sync(partial)
     os.replace(partial, path)
+
+
+def unpack(packed: IO[bytes], suffix: str) -> IO[bytes]:
+    """What a file holds, if its suffix says that it is packed (.gz, .xz)."""
+    if suffix.lower() == ".gz":
+        return gzip.GzipFile(fileobj=packed)  # type: ignore[return-value]
+    if suffix.lower() == ".xz":
+        return lzma.LZMAFile(packed)
+    return packed
 
 
 def content_digest(stream: IO[bytes], salt: bytes = b"") -> str:

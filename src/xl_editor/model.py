@@ -581,6 +581,11 @@ def find_directory(name: str | Path) -> Path:
 
 
 def load_config(directory: Path) -> XLEditorConfig:
+    return XLEditorConfig.from_dict(read_settings(directory))
+
+
+def read_settings(directory: Path) -> dict[str, Any]:
+    """What a model's config.json holds, ours or another kind's."""
     path = directory / CONFIG_FILE
     if not path.is_file():
         raise ModelError(f"{directory} is no model directory: it holds no {CONFIG_FILE}.")
@@ -590,4 +595,4 @@ def load_config(directory: Path) -> XLEditorConfig:
         raise ModelError(f"{path} is not valid JSON: {error}.") from None
     if not isinstance(settings, dict):
         raise ModelError(f"{path} must hold a JSON object.")
-    return XLEditorConfig.from_dict(settings)
+    return settings

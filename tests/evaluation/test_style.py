@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from xl_editor import cli
 from xl_editor.evaluation.bleu import corpus_bleu
 from xl_editor.evaluation.fluency import NgramModel
+from xl_editor.evaluation.kept import claim
 from xl_editor.evaluation.prefix import MAX_PREFIX_WORDS, prepend_until, with_prefix
 from xl_editor.evaluation.published import PUBLISHED, published_scores
 from xl_editor.evaluation.reproduce_style import post_edit, reproduce_style
@@ -359,3 +360,14 @@ def test_the_bundled_model_of_the_datas_name_edits_it(
     with pytest.raises(LoadedError if model else SystemExit):
         cli.reproduce_style(data)
     assert loaded == [model] * (model is not None)
+
+
+def test_what_was_made_is_used_however_the_data_is_packed(tmp_path):
+    plain, packed = tmp_path / "train.neg", tmp_path / "train.neg.gz"
+    plain.write_bytes(b"awful .\n")
+    packed.write_bytes(gzip.compress(b"awful .\n"))
+    claim(tmp_path / "work", "toy", [packed])
+    claim(tmp_path / "work", "toy", [plain])
+    plain.write_bytes(b"lovely .\n")
+    with pytest.raises(ValueError, match="made from other toy data"):
+        claim(tmp_path / "work", "toy", [plain])

@@ -307,6 +307,29 @@ def test_what_cannot_be_trained_is_refused_before_training(tmp_path, case):
     assert not (tmp_path / "model" / "run.json").exists()  # so it can be started again when it is mended
 
 
+def diverge() -> None:
+    """From the fourth step on, the loss is no number."""
+    from xl_editor.training.trainer import InsertionTrainer
+
+    step = InsertionTrainer.training_step
+
+    def training_step(self, *arguments):
+        return step(self, *arguments) * (math.nan if self.state.global_step >= 3 else 1.0)
+
+    InsertionTrainer.training_step = training_step
+    toy.log_often()
+
+
+def test_a_run_whose_loss_is_no_number_ends_with_a_sentence(tmp_path):
+    recipe = toy.write_recipe(tmp_path, optim={"steps": 20, "eval_every": 2})
+    run = toy.start(recipe, tmp_path / "model", before=diverge)
+    assert run.wait() == 2, run.said
+    assert "The loss is no number any more at step 5; try a lower optim.learning_rate." in run.said
+    assert "Traceback" not in run.said
+    assert "NaN" not in (tmp_path / "model" / "log.jsonl").read_text()
+    assert Editor.from_pretrained(tmp_path / "model").locate("a1 b1")  # the model of before is there
+
+
 # --- memory ----------------------------------------------------------------------------------------------------
 
 

@@ -237,3 +237,20 @@ def test_a_model_with_styles_can_be_trained_on_text_without(tmp_path, own):
     editor = Editor.from_pretrained(plain)
     assert editor.styles == ("n", "p")
     assert len(editor.infill("a1 [_] x3 y3", 1)) == 1
+
+
+def test_what_is_said_of_text_and_transfer_is_said_beside_what_init_says(tmp_path):
+    first = toy.train(
+        from_scratch(tmp_path / "a", text={"lowercase": True, "tokenise": True}, transfer={"forced_insertion": False}),
+        tmp_path / "a" / "model",
+    )
+    text = {"lowercase": True, "tokenise": True, "number": None, "dropped": ""}
+    for name, said, of_text, forced in (
+        ("b", {}, text, False),
+        ("c", {"text": {"number": "_num_"}}, {**text, "number": "_num_"}, False),
+        ("d", {"transfer": {"forced_insertion": True}}, text, True),
+    ):
+        directory = toy.train(from_model(tmp_path / name, first, **said), tmp_path / name / "model")
+        settings = json.loads((directory / "config.json").read_text())["editor"]
+        assert settings["text"] == of_text
+        assert settings["presets"]["paper"] == {"forced_insertion": forced}

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from xl_editor.files import content_digest, write_whole
+from xl_editor.files import content_digest, unpack, write_whole
 
 METHODS = 2  # to be raised whenever the same model would answer otherwise
 
@@ -49,10 +49,13 @@ class KeptAnswers:
 
 
 def claim(directory: Path, name: str, files: Iterable[Path]) -> None:
-    """Keep a directory for what is made from these files; one that holds what was made from others is refused."""
+    """Keep a directory for what is made from these files, however they are packed.
+
+    One that holds what was made from others is refused.
+    """
     digests = []
     for file in files:
-        with file.open("rb") as stream:
+        with file.open("rb") as packed, unpack(packed, file.suffix) as stream:
             digests.append(content_digest(stream))
     path, written = directory / f"{name}.sha256", "\n".join(digests)
     if not path.exists():

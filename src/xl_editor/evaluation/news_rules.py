@@ -7,7 +7,6 @@ answer in token ids; `open_rules` finds out which a model directory wants.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from xl_editor.baselines.seq2seq import Seq2Seq
 from xl_editor.context import ContextFormat
 from xl_editor.editor import Editor, find_model
 from xl_editor.engine import DECIMALS, Context, Decoding, Ids, Insertion, Scored
-from xl_editor.model import CONFIG_FILE, XLEditorModel
+from xl_editor.model import XLEditorModel, read_settings
 from xl_editor.operations import Span, shared_information
 from xl_editor.text import TOKENIZER_FILE, Codec, TextFormat
 
@@ -170,7 +169,7 @@ def _answered(ask: Callable[[list[Any]], list[Any]], groups: Sequence[Sequence[A
 def open_rules(name: str | Path) -> Rules:
     """The rules for a model that `xl-editor train` made, whatever its objective, or for a bundled one."""
     directory = find_model(name)
-    config = json.loads((directory / CONFIG_FILE).read_text(encoding="utf-8"))
+    config = read_settings(directory)
     objective = config.get("editor", {}).get("objective", "xl-editor")
     if objective == "xl-editor":
         return rules_of(Editor.from_pretrained(directory))

@@ -15,11 +15,14 @@ from pathlib import Path
 
 from rich.console import Console
 
+from xl_editor.editor import find_model
+from xl_editor.model import load_config
 from xl_editor.training.card import SUMMARY_FILE, losses, plot_losses, signature
 from xl_editor.training.corpus import Source
 from xl_editor.training.recipe import DataRecipe, ModelRecipe, OptimRecipe, Recipe, SamplingRecipe, VocabularyRecipe
 from xl_editor.training.run import RUN_FILE, train
-from xl_editor.training.trainer import CHECKPOINTS, LOG_FILE, read_log
+from xl_editor.training.trainer import CHECKPOINTS, LOG_FILE, DivergedError, read_log
+from xl_editor.training.vocabulary import pretrained_tokenizer
 
 from .kept import claim
 from .news import ANSWERS, evaluate_news
@@ -175,8 +178,13 @@ class Runs:
         found = {}
         for rate in rates:
             short = self._set(recipe, rate, SEARCH_SHARE)
-            log = read_log(self._trained(f"{recipe.objective}, learning rate {rate:g}", short) / LOG_FILE)
+            try:
+                log = read_log(self._trained(f"{recipe.objective}, learning rate {rate:g}", short) / LOG_FILE)
+            except DivergedError:
+                continue
             found[rate] = min(loss for _, loss in losses(log, "eval_loss"))
+        if not found:
+            raise DivergedError(f"{recipe.objective} diverges with every learning rate of {rates}.")
         return min(found, key=lambda rate: found[rate])
 
     def _set(self, recipe: Recipe, learning_rate: float, share: float) -> Recipe:
@@ -213,5 +221,8 @@ def reproduce(
     data: Path, work: Path, output: Path, steps: int = STEPS, init: str | None = None, n_tasks: int = N_TASKS
 ) -> bool:
     """`reproduce_news` for a data directory."""
+    if init is not None:  # which is needed after hours: is it there, and an XLNet?
+        pretrained_tokenizer(find_model(init))
+        load_config(find_model(init))
     claim(work, "news-valid", [packed_or_not(data, "valid")])  # by which rates and checkpoints are chosen
     return reproduce_news(paper_recipe(data), open_tasks(data, work, n_tasks), work, output, steps=steps, init=init)

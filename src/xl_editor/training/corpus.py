@@ -22,13 +22,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, takewhile
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from xl_editor.files import content_digest, sync, sync_tree
+from xl_editor.files import content_digest, sync, sync_tree, unpack
 from xl_editor.text import TOKENIZER_FILE
 from xl_editor.training.sampling import Bools, Ints, random_bits
 from xl_editor.training.vocabulary import (
@@ -283,7 +283,7 @@ def _read_lines(
 ) -> Iterator[tuple[int, str]]:
     """Numbered lines. Only "\\n" ends a line ("\\r" is white space), and a byte-order mark is no text."""
     try:
-        with path.open("rb") as packed, _unpack(packed, path.suffix) as stream:
+        with path.open("rb") as packed, unpack(packed, path.suffix) as stream:
             for number, line in enumerate(stream, 1):
                 if progress is not None and number % 4096 == 0:
                     progress(packed.tell())
@@ -302,14 +302,6 @@ def _read_lines(
         raise CorpusError(f"{path} cannot be unpacked, it is damaged or not what its name says: {error}.") from None
     except OSError as error:
         raise CorpusError(f"{path} cannot be read: {error.strerror}.") from None
-
-
-def _unpack(packed: IO[bytes], suffix: str) -> IO[bytes]:
-    if suffix == ".gz":
-        return gzip.GzipFile(fileobj=packed)  # type: ignore[return-value]
-    if suffix == ".xz":
-        return lzma.LZMAFile(packed)
-    return packed
 
 
 def _parse_json(source: Source, place: str, line: str) -> tuple[list[str], str | None]:

@@ -24,6 +24,8 @@ from xl_editor.text import TextFormat
 from xl_editor.training.corpus import Source
 from xl_editor.training.vocabulary import Kind
 
+MOST = 10**9  # of whole numbers that have no limit of their own
+LONGEST_POSITION = 2048  # of the Transformer's sinusoids: not learnt, so longer texts than the training's can be read
 TABLES = (".csv", ".tsv", ".json", ".xlsx", ".parquet")  # whose lines are no sentences
 Files = tuple[Source, ...]  # as written in the recipe: paths not yet resolved
 Number = int | float
@@ -114,9 +116,10 @@ class ClassifierRecipe:
 
 @dataclass(frozen=True)
 class TransferRecipe:
-    forced_insertion: bool = _key(
-        "Whether the preset `paper` inserts at the start if nothing else can be done: for incomplete sentences.",
-        True,
+    forced_insertion: bool | None = _key(
+        "Whether the preset `paper` inserts at the start if nothing else can be done: for incomplete sentences. True "
+        "by default, or as with `init`.",
+        None,
     )
 
 
@@ -126,9 +129,9 @@ class OptimRecipe:
     tokens_per_step: int = _key("Rows (content tokens and predictions) of one step, over all processes.", least=1)
     tokens_per_batch: int = _key("Rows computed at once; a divisor of tokens_per_step.", least=1)
     steps: int | None = _key("How long to train: steps, epochs or minutes, one of them.", None, least=1, most=10**9)
-    epochs: float | None = _key("How long to train: passes over the training text.", None, above=0)
+    epochs: float | None = _key("How long to train: passes over the training text.", None, above=0, most=10**6)
     minutes: float | None = _key(
-        "How long to train: the speed is measured once, then the steps are fixed.", None, above=0
+        "How long to train: the speed is measured once, then the steps are fixed.", None, above=0, most=10**7
     )
     optimizer: Literal["adamw", "muon"] = _key(
         "muon moves the matrices of the layers along their orthogonalised momentum; it needs fewer steps.", "adamw"
@@ -140,7 +143,7 @@ class OptimRecipe:
     clip: float = _key("Longest gradient.", 1.0, above=0)
     eval_every: int = _key("Steps between two looks at the development text.", 1000, least=1)
     save_every_minutes: float = _key("Minutes between two checkpoints.", 10.0, above=0)
-    seed: int = _key("Of the weights, of the order of the data and of all intervals.", 0, least=0)
+    seed: int = _key("Of the weights, of the order of the data and of all intervals.", 0, least=0, most=2**32 - 1)
     threads: int | None = _key("Of each process; as many as there are cores by default.", None, least=1)
     precision: Literal["float32", "bfloat16", "auto"] = _key(
         "Of the factors and results of matrix products; weights and what layers hand on stay float32. bfloat16 is up "
@@ -213,7 +216,7 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         for file in files or ():
             name = f"data.{key}.{file.style}" if file.style else f"data.{key}"
             where = tree.at("data", key, *([file.style] if file.style else [])).where
-            if file.path.suffix.lower() in TABLES:
+            if file.path.name.lower().removesuffix(".gz").removesuffix(".xz").endswith(TABLES):
                 raise RecipeError(f"{where}: {name} names {file.path}; text comes a sequence a line, or as JSONL.")
             if not file.path.is_file():
                 hint = "" if recipe.data.dir else "; say where the data lies by --set data.dir=DIR"
@@ -288,7 +291,10 @@ def _parse(text: str, name: str, *, lines: bool) -> _Tree:
         raise RecipeError(f"{place}: not valid YAML ({error.problem}).") from None
     except yaml.YAMLError as error:
         raise RecipeError(f"{name}: not valid YAML ({' '.join(str(error).split())}).") from None
-    return convert(node) if node is not None else _Tree(name, "", "null")
+    try:
+        return convert(node) if node is not None else _Tree(name, "", "null")
+    except RecursionError:
+        raise RecipeError(f"{name}: what it holds refers to itself, or is nested too deeply.") from None
 
 
 _ONE_OF = ("steps", "epochs", "minutes")
@@ -352,7 +358,7 @@ def _build_scalar(kind: Any, tree: _Tree, text: str, keys: tuple[str, ...]) -> A
             number = kind(text)
         except ValueError:
             number = math.nan
-        if not math.isfinite(number):
+        if isinstance(number, float) and not math.isfinite(number):
             raise _wrong(tree, keys, "a whole number" if kind is int else "a number")
         return number
     return kind(text)  # str, Path
@@ -383,6 +389,8 @@ def _build_files(tree: _Tree, keys: tuple[str, ...]) -> Files:
         for style, below in tree.value.items():
             if not style or any(character.isspace() or character in "<>" for character in style):
                 raise RecipeError(f"{below.where}: the style {style!r} of {_dotted(keys)} must be a word.")
+            if isinstance(below.value, dict):
+                raise _wrong(below, (*keys, style), "a file or a list of files")
             if below.type != "null":
                 files = _build_files(below, (*keys, style))
                 found += [Source(file.path, style) for file in files]
@@ -404,8 +412,9 @@ def _check_range(declared: Field[Any], value: Any, tree: _Tree, keys: tuple[str,
             raise _wrong(tree, keys, f"more than {limits['above']}")
         if number < limits["least"]:
             raise _wrong(tree, keys, f"at least {limits['least']}")
-        if number > limits["most"]:
-            raise _wrong(tree, keys, f"at most {limits['most']}")
+        most = MOST if isinstance(number, int) and limits["most"] == math.inf else limits["most"]
+        if number > most:
+            raise _wrong(tree, keys, f"at most {most}")
 
 
 def _wrong(tree: _Tree, keys: tuple[str, ...], expected: str) -> RecipeError:
@@ -500,6 +509,11 @@ def _check_combinations(recipe: Recipe, tree: _Tree) -> None:
     )
 
     refuse(model.init and objective == "seq2seq", "model.init", "objective seq2seq cannot start from model.init")
+    refuse(
+        objective == "seq2seq" and data.max_tokens >= LONGEST_POSITION,
+        "data.max_tokens",
+        f"objective seq2seq reads less than {LONGEST_POSITION} tokens; lower data.max_tokens",
+    )
     refuse(model.init and vocabulary, "vocabulary", "model.init brings its own vocabulary; leave vocabulary out")
     refuse(not model.init and not vocabulary, "", "a vocabulary (or model.init) is missing")
     for size in ("n_layer", "n_head", "d_model", "d_inner"):

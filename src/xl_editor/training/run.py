@@ -36,7 +36,7 @@ from xl_editor.training.card import CARD_FILE, CURVE_FILE, write_card, write_sum
 from xl_editor.training.corpus import Corpus, find_styles, load_corpus, load_tokenizer
 from xl_editor.training.muon import Muon, parameter_groups
 from xl_editor.training.objectives import InsertionObjective, Seq2SeqObjective
-from xl_editor.training.recipe import Recipe, RecipeError
+from xl_editor.training.recipe import LONGEST_POSITION, Recipe, RecipeError
 from xl_editor.training.stream import EVALUATION, MicroBatches, StreamSettings
 from xl_editor.training.trainer import (
     CHECKPOINTS,
@@ -72,7 +72,6 @@ factors = torch.ones(2048, 256)
 print(seconds(factors) / seconds(factors.bfloat16()))
 """
 WORTH_ROUNDING = 1.3  # times as fast must the products be: casts take some of it back
-LONGEST_POSITION = 2048  # of the Transformer's sinusoids: not learnt, so longer texts than the training's can be read
 
 
 class RunError(ValueError):
@@ -115,12 +114,13 @@ def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Consol
         text = f"{corpus.fingerprint} {development.fingerprint}"
         facts = load_facts(recipe, text, precision, output, objective, stream, console)
     stream.n_steps = facts.n_steps
+    n_development = len(evaluated.plan(EVALUATION).sequences)
     if n_cut := stream.plan(0).sequences.n_cut:
         console.print(f"{n_cut:,} sequences are longer than {recipe.data.max_tokens} tokens, and cut.", highlight=False)
     console.print(
         f"{facts.n_steps:,} steps of {recipe.optim.tokens_per_step:,} rows; an epoch is "
         f"{stream.plan(0).batches.n_steps:,} steps, {stream.plan(0).batches.padding_share:.1%} padding; "
-        f"{len(evaluated.plan(EVALUATION).sequences):,} development sequences",
+        f"development loss of {min(n_development, DEVELOPMENT_SEQUENCES):,} of {n_development:,} sequences",
         highlight=False,
     )
     if processes.is_main_process:
@@ -261,16 +261,16 @@ def make_objective(
         # A model that began as an XLNet, or is one, keeps the format of its pretraining.
         xlnet=ContextFormat.from_config(before).xlnet if "context" in before else recipe.model.init is not None,
     )
-    says_nothing_of_text = recipe.text == TextFormat()
-    text = TextFormat.from_dict(before.get("text", {})) if says_nothing_of_text else recipe.text
+    said_of_text = {key: value for key, value in recipe.text.to_dict().items() if value != getattr(TextFormat, key)}
     editor = {
         "context": context.to_dict(),
-        "text": text.to_dict(),
+        "text": TextFormat.from_dict({**before.get("text", {}), **said_of_text}).to_dict(),
         "objective": recipe.objective,
     }
     presets = before.get("presets", {})
-    if not recipe.transfer.forced_insertion:
-        presets = {**presets, "paper": {**presets.get("paper", {}), "forced_insertion": False}}
+    if recipe.transfer.forced_insertion is not None:
+        forced = {"forced_insertion": recipe.transfer.forced_insertion}
+        presets = {**presets, "paper": {**presets.get("paper", {}), **forced}}
     if presets:
         editor["presets"] = presets
     if recipe.objective == "seq2seq":
@@ -435,6 +435,7 @@ def training_arguments(recipe: Recipe, output: Path, n_steps: int) -> TrainingAr
         max_grad_norm=o.clip,
         optim="adamw_torch_fused",
         logging_steps=LOG_EVERY_STEPS,
+        logging_nan_inf_filter=False,  # a loss that is no number is told, not replaced
         eval_strategy="steps",
         eval_steps=o.eval_every,
         save_strategy="no",  # by the clock instead

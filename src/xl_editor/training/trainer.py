@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -54,6 +55,10 @@ def product_dtype(precision: str) -> torch.dtype:
 def rounded_products(precision: str, device: torch.device) -> torch.autocast:
     """Within, matrix products have factors and results of this precision; weights, norms and losses stay float32."""
     return torch.autocast(device.type, torch.bfloat16, enabled=product_dtype(precision) == torch.bfloat16)
+
+
+class DivergedError(ValueError):
+    """A run whose loss is no number any more."""
 
 
 class InsertionTrainer(Trainer):
@@ -121,6 +126,7 @@ class InsertionTrainer(Trainer):
                     n_correct += int(output["n_correct"])
                     n_labels += len(batch["classified_labels"])
         objective.train()
+        self._check_finite(nll)
         metrics = {"eval_loss": nll / n_targets}
         if n_labels:
             metrics["eval_accuracy"] = n_correct / n_labels
@@ -129,6 +135,17 @@ class InsertionTrainer(Trainer):
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        self._check_finite(logs.get("loss", 0.0))
+        super().log(logs, *args, **kwargs)
+
+    def _check_finite(self, loss: float) -> None:
+        if not math.isfinite(loss):
+            raise DivergedError(
+                f"The loss is no number any more at step {self.state.global_step:,}; try a lower optim.learning_rate. "
+                f"The best model until then, if there was one, is in {self.output}."
+            )
 
     def export(self) -> None:
         """Put the weights as they are into the output directory, each file whole or not at all."""
