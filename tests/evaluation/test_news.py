@@ -28,7 +28,7 @@ from xl_editor.evaluation.news_tasks import (
     read_articles,
 )
 from xl_editor.model import XLEditorConfig, XLEditorModel
-from xl_editor.text import Codec, TextFormat
+from xl_editor.text import TOKENIZER_FILE, Codec, TextFormat
 from xl_editor.training.vocabulary import special_ids, train_tokenizer
 
 WORDS = [f"w{i}" for i in range(400)]
@@ -219,6 +219,15 @@ def test_an_evaluation_that_was_interrupted_goes_on(editor, tmp_path, monkeypatc
     assert asked == [5, 5, 5, 2]  # what was interrupted is asked again, and nothing else
     assert scores == evaluate_news(rules_of(editor), tasks, progress=False)
     assert len(kept.read_text().splitlines()) == 9
+
+
+def test_answers_are_kept_for_one_way_to_read(editor, toy_directory, tmp_path):
+    tasks, rules, other = tasks_of_known_words(), rules_of(editor), rules_of(editor)
+    format = replace(editor.codec.format, tokenise=not editor.codec.format.tokenise)
+    other.codec = Codec.from_file(toy_directory / TOKENIZER_FILE, format)
+    for asked in (rules, other, rules):
+        evaluate_news(asked, tasks, tmp_path, progress=False)
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_locate_decides_as_the_editor_does(editor):

@@ -68,7 +68,8 @@ class NewsScores:
 
 def evaluate_news(rules: Rules, tasks: NewsTasks, kept_in: Path | None = None, *, progress: bool = True) -> NewsScores:
     """Ask all, some at a time; answers that are kept in a directory are not asked for again."""
-    kept = KeptAnswers(kept_in, [type(rules).__name__, asdict(tasks)], rules.weights) if kept_in else None
+    asked_of = [type(rules).__name__, rules.codec.fingerprint, asdict(tasks)]
+    kept = KeptAnswers(kept_in, asked_of, rules.weights) if kept_in else None
 
     def answers_to(asked: Sequence[Task], answer: Callable[[Rules, Any], Any], name: str) -> list[Any]:
         found = []

@@ -1,5 +1,7 @@
 """Text to tokens and back, for one model."""
 
+import hashlib
+import json
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
@@ -69,6 +71,12 @@ class Codec:
     def save(self, path: str | PathLike[str]) -> None:
         """Write the tokenizer.json that ``from_file`` reads."""
         self._tokenizer.save(fspath(path))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of the vocabulary and of the format: what tells how a text is read."""
+        described = json.dumps([self.format.to_dict(), self._tokenizer.get_vocab()], sort_keys=True)
+        return hashlib.sha256(described.encode()).hexdigest()
 
     def token(self, id: int) -> str:
         """Return a token as it is written in the vocabulary."""
