@@ -489,7 +489,8 @@ def test_a_dead_server_is_told_and_work_goes_on_when_it_is_back(visit):
     with running("yelp", port):
         expect(page.locator("#outcome")).to_contain_text("The whole text")
         expect(page.locator("#status")).to_have_text("")
-    forgive(visit, "ERR_CONNECTION_REFUSED")
+        page.close()  # or it may ask this server, too, when it is gone
+    forgive(visit, "net::ERR_")
 
 
 @pytest.mark.skipif("news" not in bundled_models(), reason="the model news is not bundled")
@@ -649,7 +650,7 @@ def take_screenshots(directory):
 def show_suggestions(page):
     write(page, "The food was and the service great. My dog is purple seven. We will definitely come back!")
     wait_for_heat(page)
-    click_gap(page, "99.9")
+    click_gap(page, "99.8")
     page.locator("#suggestions .suggestion").first.wait_for()
 
 

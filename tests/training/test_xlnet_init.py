@@ -19,7 +19,7 @@ from xl_editor.geometry import END_OF_INSERTION, PADDING, Places, relate
 from xl_editor.model import XLEditorModel
 from xl_editor.training.objectives import IGNORED, Examples, InsertionObjective
 from xl_editor.training.recipe import load_recipe
-from xl_editor.training.run import load_data
+from xl_editor.training.run import load_data, make_objective
 from xl_editor.training.sampling import sample_intervals
 from xl_editor.training.vocabulary import pretrained_tokenizer, special_ids
 
@@ -250,7 +250,8 @@ def test_what_is_said_of_text_and_transfer_is_said_beside_what_init_says(tmp_pat
         ("c", {"text": {"number": "_num_"}}, {**text, "number": "_num_"}, False),
         ("d", {"transfer": {"forced_insertion": True}}, text, True),
     ):
-        directory = toy.train(from_model(tmp_path / name, first, **said), tmp_path / name / "model")
-        settings = json.loads((directory / "config.json").read_text())["editor"]
+        recipe = load_recipe(from_model(tmp_path / name, first, **said))
+        tokenizer, corpus, _ = load_data(recipe, Console(quiet=True))
+        settings = make_objective(recipe, tokenizer, corpus.style_names).model.config.editor
         assert settings["text"] == of_text
         assert settings["presets"]["paper"] == {"forced_insertion": forced}
