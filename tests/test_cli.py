@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from commands import run_here
+
 
 def run(*args: str, stdin: str | bytes | None = None, **kwargs) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "xl_editor.cli", *args]
@@ -41,17 +43,17 @@ def test_every_command_answers_in_json_and_in_words(editor, toy_directory):
         "delete": ("The food. The staff.", "deletions", lambda t: [d.to_dict() for d in editor.delete(t, top=2)]),
     }
     for command, (text, key, ask) in asked.items():
-        done = run(command, text, "--json", "--top", "2", *model)
+        done = run_here(command, text, "--json", "--top", "2", *model)
         # In another process, numbers may lie otherwise in memory, and sums be rounded otherwise.
         for found, expected in zip(json.loads(done.stdout)[key], ask(text), strict=True):
             assert found == {name: _nearly(value) for name, value in expected.items()}
-        assert run(command, text, *model).returncode == 0
-    done = run("score", "the food was [great] .", "--json", *model)
+        assert run_here(command, text, *model).returncode == 0
+    done = run_here("score", "the food was [great] .", "--json", *model)
     assert json.loads(done.stdout)["logprob"] == pytest.approx(editor.score("the food was", "great", ".").logprob)
-    done = run("replace", "the food was [great] .", "--json", *model)
+    done = run_here("replace", "the food was [great] .", "--json", *model)
     answer = json.loads(done.stdout)
     assert [answer["text"][edit["start"] : edit["end"]] for edit in answer["edits"]] == ["great"] * 5
-    done = run("classify", "the food was great .", "--json", *model)
+    done = run_here("classify", "the food was great .", "--json", *model)
     assert json.loads(done.stdout)["styles"] == pytest.approx(editor.classify("the food was great ."))
 
 
@@ -75,7 +77,7 @@ def test_every_command_answers_in_json_and_in_words(editor, toy_directory):
 def test_bad_input_is_one_sentence_and_exit_code_2(args, message, toy_directory, tmp_path):
     if "--model" not in args and args[0] != "tune":
         args = [*args, "--model", str(toy_directory)]
-    done = run(*args, cwd=tmp_path)
+    done = run_here(*args, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr.decode()
     assert len(done.stderr.decode().strip().splitlines()) == 1
@@ -87,13 +89,13 @@ def test_what_goes_in_comes_out_and_only_line_ends_end_lines(toy_directory, tmp_
     (tmp_path / "texts").write_bytes("\r\n".join(lines).encode())
     how = ["--to", "positive", "--max-steps", "0", "--model", str(toy_directory)]
     for given in ({"stdin": "\n".join(lines).encode()}, {}):
-        done = run("transfer", *([] if given else ["--file", str(tmp_path / "texts")]), *how, **given)
+        done = run_here("transfer", *([] if given else ["--file", str(tmp_path / "texts")]), *how, **given)
         assert done.stdout.decode().split("\n")[:-1] == lines
 
 
 def test_a_failed_line_of_a_filter_stays_in_its_place(toy_directory):
     how = ["--to", "positive", "--max-steps", "0", "--model", str(toy_directory)]
-    done = run("transfer", *how, stdin="the food .\n\nthe staff .\n")
+    done = run_here("transfer", *how, stdin="the food .\n\nthe staff .\n")
     assert done.stdout.decode() == "the food .\n\nthe staff .\n"
     assert done.stderr.decode() == "xl-editor: text 2: text must not be empty.\n"
     assert done.returncode == 1
@@ -110,7 +112,7 @@ def test_a_failed_line_of_a_filter_stays_in_its_place(toy_directory):
     ],
 )
 def test_an_option_that_is_wrong_for_every_text_is_told_once(toy_directory, args, message):
-    done = run(*args, "--model", str(toy_directory), stdin="the food .\nthe staff .\n")
+    done = run_here(*args, "--model", str(toy_directory), stdin="the food .\nthe staff .\n")
     assert (done.returncode, done.stdout, done.stderr.decode()) == (2, b"", f"xl-editor: {message}\n")
 
 
@@ -129,7 +131,7 @@ def test_without_standard_error_answers_are_the_same(toy_directory):
     answered = subprocess.run(f"{command} 'the food' 2>&-", shell=True, capture_output=True, timeout=120, check=False)
     assert (answered.returncode, answered.stdout) == (
         0,
-        run("locate", "the food", "--model", str(toy_directory)).stdout,
+        run_here("locate", "the food", "--model", str(toy_directory)).stdout,
     )
     refused = subprocess.run(f"{command} '' 2>&-", shell=True, capture_output=True, timeout=120, check=False)
     assert (refused.returncode, refused.stdout) == (2, b"")
@@ -144,48 +146,50 @@ def test_without_standard_error_answers_are_the_same(toy_directory):
 )
 def test_postedit_complains_about_options_as_they_are_typed(toy_directory, tmp_path, options, complaint):
     (tmp_path / "in.txt").write_text("the food\n")
-    done = run("postedit", str(tmp_path / "in.txt"), str(tmp_path / "out"), "--model", str(toy_directory), *options)
+    done = run_here(
+        "postedit", str(tmp_path / "in.txt"), str(tmp_path / "out"), "--model", str(toy_directory), *options
+    )
     assert done.returncode == 2
     assert done.stderr.startswith(b"xl-editor: " + complaint)
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
 
 
 def test_json_is_utf_8_whatever_went_in(toy_directory):
-    done = run("locate", "--json", "--model", str(toy_directory), stdin=b"the caf\xe9 was .\n")
+    done = run_here("locate", "--json", "--model", str(toy_directory), stdin=b"the caf\xe9 was .\n")
     assert json.loads(done.stdout.decode("utf-8"))["text"] == "the caf\ufffd was ."
 
 
 def test_brackets_of_the_text_are_written_with_a_backslash(editor, toy_directory):
-    done = run("score", r"the \[food\] was [great] .", "--json", "--model", str(toy_directory))
+    done = run_here("score", r"the \[food\] was [great] .", "--json", "--model", str(toy_directory))
     assert json.loads(done.stdout)["logprob"] == pytest.approx(editor.score("the [food] was ", "great", " .").logprob)
 
 
 @pytest.mark.parametrize("text", ["the [food [was] great] .", "the [food] was [great] .", "the [food] was great] ."])
 def test_only_one_part_can_be_marked(toy_directory, text):
-    done = run("score", text, "--model", str(toy_directory))
+    done = run_here("score", text, "--model", str(toy_directory))
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"must mark one part in [brackets], and has several" in done.stderr
 
 
 def test_a_model_without_a_name_is_not_the_default_one():
-    done = run("locate", "the food", "--model", "")
+    done = run_here("locate", "the food", "--model", "")
     assert (done.returncode, done.stderr) == (2, b"xl-editor: --model must name a model, and is empty.\n")
 
 
 def test_the_most_probable_styles_come_first(editor, toy_directory):
-    done = run("classify", "the food", "--top", "1", "--json", "--model", str(toy_directory))
+    done = run_here("classify", "the food", "--top", "1", "--json", "--model", str(toy_directory))
     styles = editor.classify("the food")
     best = max(styles, key=styles.get)
     assert json.loads(done.stdout)["styles"] == {best: pytest.approx(styles[best])}
 
 
 def test_the_version_is_told():
-    assert run("--version").stdout.decode().startswith("xl-editor 0")
+    assert run_here("--version").stdout.decode().startswith("xl-editor 0")
 
 
 def test_a_bad_line_among_many_is_told_and_the_others_are_answered(toy_directory):
     lines = b"the food [_] .\nno blank\n\xff\xfe [_]\n"
-    done = run("infill", "--json", "--model", str(toy_directory), stdin=lines)
+    done = run_here("infill", "--json", "--model", str(toy_directory), stdin=lines)
     answers = [json.loads(line) for line in done.stdout.decode("utf-8", "replace").splitlines()]
     assert done.returncode == 1
     assert ["error" in answer for answer in answers] == [False, True, False]
@@ -194,7 +198,7 @@ def test_a_bad_line_among_many_is_told_and_the_others_are_answered(toy_directory
 def test_help_is_quick_and_needs_no_torch():
     code = "import sys, xl_editor.cli; sys.exit('torch' in sys.modules or 'rich.progress' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-    done = run("infill", "--help")
+    done = run_here("infill", "--help")
     assert done.returncode == 0
     assert "xl-editor infill" in done.stdout.decode()
 

@@ -4,17 +4,15 @@ import contextlib
 import doctest
 import io
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import typer
 from typer.core import TyperGroup
 
+from commands import run_here
 from xl_editor import Editor
 from xl_editor.cli import app
 
@@ -32,11 +30,9 @@ PYTHON = re.compile(r"```pycon\n(?P<session>.*?)```", re.DOTALL)
 def run(command: str) -> str:
     program, *args = shlex.split(command)
     assert program == "xl-editor"
-    environment = {**os.environ, "COLUMNS": "200", "TERM": "dumb", "NO_COLOR": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "xl_editor.cli", *args], capture_output=True, text=True, env=environment, check=True
-    )
-    return done.stdout
+    done = run_here(*args, COLUMNS="200", TERM="dumb", NO_COLOR="1")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode()
 
 
 @pytest.mark.parametrize(

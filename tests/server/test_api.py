@@ -3,8 +3,6 @@
 import json
 import os
 import socket
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +12,7 @@ import httpx2
 import pytest
 from serving import free_port, running, serving
 
+from commands import run_here
 from xl_editor.editor import Call, Editor, EditorError
 from xl_editor.server import guard, worker
 from xl_editor.server.app import create_app
@@ -81,7 +80,7 @@ def test_http_answers_what_python_does_for_one_text_and_for_a_list(client, edito
 def test_http_and_the_command_line_say_the_same(client, toy_directory):
     asked = {"text": "the food was [_] .", "n": 2, "max_length": 3}
     command = ["infill", asked["text"], "--top", "2", "--max-length", "3", "--json", "--model", str(toy_directory)]
-    done = subprocess.run([sys.executable, "-m", "xl_editor.cli", *command], capture_output=True, check=True)
+    done = run_here(*command)
     assert same(client.post("/v1/infill", json=asked).json(), json.loads(done.stdout))
 
 
@@ -454,9 +453,7 @@ def test_a_model_is_called_by_its_directory_however_that_is_written(toy_director
 
 
 def assert_refused(arguments, message):
-    done = subprocess.run(
-        [sys.executable, "-m", "xl_editor.cli", "serve", *arguments], capture_output=True, check=False
-    )
+    done = run_here("serve", *arguments)
     assert done.returncode == 2
     assert message in done.stderr.decode()
     assert len(done.stderr.decode().strip().splitlines()) == 1

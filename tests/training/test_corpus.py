@@ -107,6 +107,8 @@ BAD_FILES = {
     "a list": ("a.jsonl", b'["w1"]\n', r"a\.jsonl, line 1: expected a JSON object"),
     "numbers": ("a.jsonl", b'{"sents": ["w1", 2]}\n', r"line 1: `sents` must be a list of strings"),
     "odd style": ("a.jsonl", b'{"text": "w1", "style": 3}\n', r"line 1: `style` must be a string, got 3"),
+    "empty style": ("a.jsonl", b'{"text": "w1", "style": ""}\n', r"line 1: the style '' must be a word"),
+    "style of two words": ("a.jsonl", b'{"text": "w1", "style": "a b"}\n', r"line 1: the style 'a b' must be a word"),
     "stray style": (
         "a.jsonl",
         b'{"text": "w1"}\n{"text": "w1", "style": "pos"}\n',

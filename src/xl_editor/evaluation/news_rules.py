@@ -8,7 +8,7 @@ answer in token ids; `open_rules` finds out which a model directory wants.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -161,9 +161,10 @@ def _misfits(
 
 
 def _answered(ask: Callable[[list[Any]], list[Any]], groups: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    """Ask all questions together, and give each group its answers."""
-    answers: Iterator[Any] = iter(ask([question for group in groups for question in group]))
-    return [list(islice(answers, len(group))) for group in groups]
+    """Ask all questions together, each once, and give each group its answers."""
+    questions = list(dict.fromkeys(question for group in groups for question in group))
+    answers = dict(zip(questions, ask(questions), strict=True))
+    return [[answers[question] for question in group] for group in groups]
 
 
 def open_rules(name: str | Path) -> Rules:

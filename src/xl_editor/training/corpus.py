@@ -34,6 +34,7 @@ from xl_editor.training.sampling import Bools, Ints, random_bits
 from xl_editor.training.vocabulary import (
     Kind,
     is_special,
+    may_be_style,
     special_ids,
     starts_word,
     train_tokenizer,
@@ -324,6 +325,8 @@ def _parse_json(source: Source, place: str, line: str) -> tuple[list[str], str |
     style = entry.get("style", source.style)
     if style is not None and not isinstance(style, str):
         raise CorpusError(f"{place}: `style` must be a string, got {style!r}.")
+    if style is not None and not may_be_style(style):
+        raise CorpusError(f"{place}: the style {style!r} must be a word.")
     if source.style not in (None, style):
         raise CorpusError(f"{place}: has style {style!r}, but the file was given as {source.style!r}.")
     return sentences, style

@@ -22,7 +22,7 @@ import yaml
 from xl_editor.files import expanded
 from xl_editor.text import TextFormat
 from xl_editor.training.corpus import Source
-from xl_editor.training.vocabulary import Kind
+from xl_editor.training.vocabulary import Kind, may_be_style
 
 MOST = 10**9  # of whole numbers that have no limit of their own
 LONGEST_POSITION = 2048  # of the Transformer's sinusoids: not learnt, so longer texts than the training's can be read
@@ -387,7 +387,7 @@ def _build_files(tree: _Tree, keys: tuple[str, ...]) -> Files:
     if isinstance(tree.value, dict):
         found = []
         for style, below in tree.value.items():
-            if not style or any(character.isspace() or character in "<>" for character in style):
+            if not may_be_style(style):
                 raise RecipeError(f"{below.where}: the style {style!r} of {_dotted(keys)} must be a word.")
             if isinstance(below.value, dict):
                 raise _wrong(below, (*keys, style), "a file or a list of files")

@@ -47,6 +47,11 @@ def style_token(style: str) -> str:
     return f"{STYLE_PREFIX}{style}{STYLE_SUFFIX}"
 
 
+def may_be_style(name: str) -> bool:
+    """Say whether a style can have this name: a word that can stand in a token."""
+    return bool(name) and not any(character.isspace() or character in "<>" for character in name)
+
+
 def train_tokenizer(
     texts: Iterable[str],
     kind: Kind,
