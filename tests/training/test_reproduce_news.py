@@ -1,5 +1,6 @@
 """The whole table of news, end to end, with models that train for a moment; also from an XLNet made on the spot."""
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -46,16 +47,11 @@ def xlnet(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def reproduced(data, xlnet, tmp_path_factory):
-    """The table, made twice, and the names of what was trained and evaluated each time."""
+    """The table, made twice, the second time from packed files; and what was trained and evaluated each time."""
     work, output = tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("results")
-    paper = module.paper_recipe(data)
-    tiny = replace(
-        paper,
-        data=replace(paper.data, max_tokens=64),
-        vocabulary=VocabularyRecipe(kind="bpe", size=400),
-        model=ModelRecipe(n_layer=2, n_head=2, d_model=32, d_inner=48, dropout=0.0),
-        optim=replace(paper.optim, tokens_per_step=600, tokens_per_batch=300, threads=1),
-    )
+    packed = tmp_path_factory.mktemp("packed")
+    for path in data.iterdir():
+        (packed / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
     done: list[list[str]] = []
     train, infill = module.train, news._infill
 
@@ -67,7 +63,6 @@ def reproduced(data, xlnet, tmp_path_factory):
         done[-1].append("infill")
         return infill(*args)
 
-    tasks = open_tasks(data, work, n_tasks=12)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XL_EDITOR_CACHE", str(work / "cache"))
         patch.setattr("xl_editor.training.card.plot_curve", lambda log, path: None)  # a second each
@@ -75,11 +70,22 @@ def reproduced(data, xlnet, tmp_path_factory):
         patch.setattr(news, "_infill", infills)
         patch.setattr(module, "LEARNING_RATES", (1e-3, 1e-9))
         patch.setattr(module, "FINE_TUNING_RATES", (1e-4,))
-        for _ in range(2):
+        for directory in (data, packed):
             done.append([])
-            quiet = Console(quiet=True)
-            assert module.reproduce_news(tiny, tasks, work, output, steps=STEPS, init=str(xlnet), console=quiet)
+            quiet, tasks = Console(quiet=True), open_tasks(directory, work, n_tasks=12)
+            recipe = tiny(module.paper_recipe(directory))
+            assert module.reproduce_news(recipe, tasks, work, output, steps=STEPS, init=str(xlnet), console=quiet)
     return work, output, done
+
+
+def tiny(paper):
+    return replace(
+        paper,
+        data=replace(paper.data, max_tokens=64),
+        vocabulary=VocabularyRecipe(kind="bpe", size=400),
+        model=ModelRecipe(n_layer=2, n_head=2, d_model=32, d_inner=48, dropout=0.0),
+        optim=replace(paper.optim, tokens_per_step=600, tokens_per_batch=300, threads=1),
+    )
 
 
 def test_every_row_is_in_the_table(reproduced):

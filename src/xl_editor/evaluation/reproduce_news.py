@@ -192,8 +192,10 @@ class Runs:
         return replace(recipe, optim=replace(recipe.optim, learning_rate=learning_rate, steps=steps))
 
     def _trained(self, name: str, recipe: Recipe) -> Path:
-        anywhere = replace(recipe, data=replace(recipe.data, dir=None))  # what is kept can be used elsewhere
-        output = self.directory / f"{recipe.objective}-{signature(anywhere)}"
+        # What is kept can be used with files that are packed otherwise: `claim` knows what they hold.
+        train_file, dev_file = (Source(Path(f"{part}.jsonl")) for part in ("train", "dev"))
+        unpacked = replace(recipe, data=replace(recipe.data, train=(train_file,), dev=(dev_file,)))
+        output = self.directory / f"{recipe.objective}-{signature(unpacked)}"
         if not (output / SUMMARY_FILE).exists():
             self.console.print(f"{name}: training into {output}", highlight=False)
             if not train(recipe, output, resume=(output / RUN_FILE).exists(), console=self.console):
