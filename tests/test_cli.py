@@ -85,7 +85,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(args, message, toy_directory,
 
 
 def test_what_goes_in_comes_out_and_only_line_ends_end_lines(toy_directory, tmp_path):
-    lines = ["the food :pizza: [b]was[/b]\tgreat .", "the food\u2028the staff", "the\x0bfood"]
+    lines = ["the food :pizza: [b]was[/b]\tgreat .", "the food\u2028the staff", "the\x0bfood", "the\rstaff"]
     (tmp_path / "texts").write_bytes("\r\n".join(lines).encode())
     how = ["--to", "positive", "--max-steps", "0", "--model", str(toy_directory)]
     for given in ({"stdin": "\n".join(lines).encode()}, {}):
@@ -106,7 +106,7 @@ def test_a_failed_line_of_a_filter_stays_in_its_place(toy_directory):
     [
         (["transfer", "--to", "bogus"], "--to must be one of negative, positive, got 'bogus'."),
         (["infill", "--top", "0"], "--top must be at least 1, got 0."),
-        (["infill", "--top-k", "5"], "--top-k is for drawing at random; it needs sample."),
+        (["infill", "--top-k", "5"], "--top-k is for drawing at random, which was not asked for."),
         (["locate", "--top", "0"], "--top must be at least 1, got 0."),
         (["delete", "--by", "luck"], "--by must be information or ratio or rank, got 'luck'."),
     ],

@@ -19,7 +19,8 @@ from xl_editor.cli import app
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 DOCUMENTS = (README, ROOT / "docs" / "editing.md")
-WRITTEN = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("recipes/*.yaml")])
+HELD_IN = (".", "docs", "recipes", "rows", "judges", "examples/*", "src/xl_editor/models/*")
+WRITTEN = sorted(path for held in HELD_IN for end in ("md", "yaml") for path in ROOT.glob(f"{held}/*.{end}"))
 CONSOLE = re.compile(r"```console\n\$ (?P<command>[^\n]+)\n(?P<output>.*?)```", re.DOTALL)
 NUMBER = re.compile(r"[+-]?\d+\.?\d*")
 CALL = re.compile(r"(?:\bxl-editor|xl_editor\.cli) (?P<arguments>[a-z][^`#|\n]*)")

@@ -722,7 +722,7 @@ def _read(texts: list[str] | None, file: Path | None) -> tuple[list[str] | Itera
     if texts and file:
         _refuse("Give texts or --file, not both.")
     if file:
-        with file.open(encoding="utf-8-sig", errors="surrogateescape") as lines:
+        with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="\n") as lines:
             return [line.rstrip("\r\n") for line in lines], True
     if texts and texts != ["-"]:
         if "-" in texts:
@@ -730,7 +730,7 @@ def _read(texts: list[str] | None, file: Path | None) -> tuple[list[str] | Itera
         return texts, len(texts) > 1
     if sys.stdin is None or (not texts and sys.stdin.isatty()):
         _refuse("Give a text, or pipe some in; see --help.")
-    sys.stdin.reconfigure(encoding="utf-8-sig", errors="surrogateescape")  # type: ignore[union-attr]
+    sys.stdin.reconfigure(encoding="utf-8-sig", errors="surrogateescape", newline="\n")  # type: ignore[union-attr]
     return (line.rstrip("\r\n") for line in sys.stdin), True
 
 

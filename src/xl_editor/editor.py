@@ -563,7 +563,7 @@ class Editor:
             if (style is not None or argument == "to") and style not in self.styles:
                 raise EditorError(f"{argument} must be one of {', '.join(self.styles)}, got {style!r}.")
         if to == source:
-            raise EditorError(f"source must differ from to, got {to!r} for both.")
+            raise EditorError(f"source must differ from the target style, got {to!r} for both.")
         self._check_classifier()
 
     def _check_style(self, style: str | None) -> None:
@@ -724,9 +724,9 @@ def _decoding(n: int, beam: int | None, max_length: int, sample: bool, top_k: in
         drawing = {"top_k": (top_k, 0), "top_p": (top_p, 1.0), "seed": (seed, 0)}
         for name, (given, unset) in drawing.items():
             if given != unset:
-                raise EditorError(f"{name} is for drawing at random; it needs sample.")
+                raise EditorError(f"{name} is for drawing at random, which was not asked for.")
     elif beam is not None:
-        raise EditorError("beam is for searching; it cannot be used with sample.")
+        raise EditorError("beam is for searching, not for drawing at random.")
     for name, number, least in (("max_length", max_length, 1), ("top_k", top_k, 0), ("seed", seed, 0)):
         _check_within(name, number, least)
     check_number("top_p", top_p)

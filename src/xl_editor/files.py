@@ -6,11 +6,13 @@ import gzip
 import hashlib
 import lzma
 import os
+import zlib
 from pathlib import Path
 from typing import IO
 
 BLOCK_BYTES = 1 << 20
 PARTIAL = ".partial"  # what is being written, before it gets its name
+DAMAGED = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)  # what a packed file raises that is not what it says
 
 
 def expanded(path: str | Path) -> Path:
@@ -24,9 +26,13 @@ def expanded(path: str | Path) -> Path:
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file, which is there with all its content or as it was before."""
     partial = path.with_name(f"{PARTIAL}-{os.getpid()}-{path.name}")  # another process may write the same
-    partial.write_bytes(content.encode() if isinstance(content, str) else content)
-    sync(partial)
-    os.replace(partial, path)
+    try:
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
+        sync(partial)
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def unpack(packed: IO[bytes], suffix: str) -> IO[bytes]:

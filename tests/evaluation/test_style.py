@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import lzma
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -340,6 +342,15 @@ def test_texts_edited_before_are_not_edited_again(data, editor, tmp_path, monkey
         post_edit(editor, data.copy, "default", tmp_path, progress=False)
 
 
+def test_where_a_system_said_nothing_nothing_is_edited(data, editor, tmp_path):
+    said = post_edit(editor, data.copy, "paper", tmp_path, progress=False)
+    silent = replace(data.copy, neg2pos=("", *data.copy.neg2pos[1:]))
+    found = post_edit(editor, silent, "paper", tmp_path, progress=False)
+    assert found.outputs.neg2pos == ("", *said.outputs.neg2pos[1:])
+    assert not found.texts[0].operations
+    assert found.texts[1:] == said.texts[1:]
+
+
 @pytest.mark.parametrize(("name", "model"), [("yelp", "yelp"), ("amazon", "amazon"), ("hotels", None)])
 def test_the_bundled_model_of_the_datas_name_edits_it(
     directory: Path, name: str, model: str | None, monkeypatch
@@ -371,3 +382,18 @@ def test_what_was_made_is_used_however_the_data_is_packed(tmp_path):
     plain.write_bytes(b"lovely .\n")
     with pytest.raises(ValueError, match="made from other toy data"):
         claim(tmp_path / "work", "toy", [plain])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.gz", b"text"),
+        ("a.gz", gzip.compress(b"text" * 99)[:-9]),
+        ("a.xz", b"text"),
+        ("a.xz", lzma.compress(b"text")[:-9]),
+    ],
+)
+def test_data_that_cannot_be_unpacked_is_told(name, content, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=f"{name} cannot be unpacked, it is damaged or not what its name says"):
+        claim(tmp_path / "work", "toy", [tmp_path / name])

@@ -181,3 +181,14 @@ def test_other_than_two_styles_are_an_error() -> None:
 def test_a_missing_classifier_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"No trained TextCNN in .*model\.safetensors is missing"):
         StyleClassifier.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("model.safetensors", b"text"), ("textcnn.json", b"[]"), ("textcnn.json", b"{")]
+)
+def test_a_damaged_classifier_is_named(classifier: StyleClassifier, name: str, content: bytes, tmp_path: Path) -> None:
+    classifier.save(tmp_path)
+    assert (tmp_path / name).exists()
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=f"{tmp_path.name} holds no TextCNN that can be read"):
+        StyleClassifier.load(tmp_path)

@@ -328,7 +328,8 @@ def test_a_browser_that_keeps_nothing_is_enough(visit, server):
 def test_every_control_has_a_name(page):
     nameless = page.evaluate(
         """() => [...document.querySelectorAll("button, select, input, textarea")]
-             .filter((control) => !(control.ariaLabel || control.textContent.trim() || control.labels?.length))
+             .filter((control) => !(control.ariaLabel || control.labels?.length ||
+                                    control.localName === "button" && control.textContent.trim()))
              .map((control) => control.id)"""
     )
     assert nameless == []
@@ -360,6 +361,35 @@ def test_a_link_carries_text_and_settings(visit, server):
     other.get_by_role("tab", name="Style").click()
     expect(other.get_by_label("Make it")).to_have_value("negative")
     expect(other.get_by_label("Steps a sentence")).to_have_value("7")
+
+
+def test_a_link_that_is_opened_here_is_read_with_its_own_settings(visit, server):
+    page = visit(server)
+    write(page, LACKING)
+    wait_for_heat(page)
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_role("status").first).to_contain_text("link")
+    page.get_by_label("As in").select_option("negative")
+    wait_for_heat(page)
+    asked = []
+    page.on("request", lambda request: asked.append(request.post_data_json) if "locate" in request.url else None)
+    assert "voice=&" in page.url
+    page.evaluate("(link) => { location.hash = ''; location.hash = link.split('#')[1]; }", page.url)
+    expect(page.get_by_label("As in")).to_have_value("")
+    wait_for_heat(page)
+    assert asked
+    assert not asked[-1].get("style")
+
+
+def test_suggestions_that_are_refused_are_not_waited_for(visit, server):
+    page = visit(server)
+    visit.complaints.clear()
+    write(page, "the food was [_] . " * 21)
+    expect(page.get_by_role("status").first).to_contain_text("blanks")
+    expect(page.get_by_role("heading", name="No suggestions")).to_be_visible()
+    expect(page.locator("#suggestions")).not_to_have_attribute("aria-busy", "true")
+    expect(page.locator("#too-long-to-revise")).to_have_text("")
+    visit.complaints[:] = [told for told in visit.complaints if "422" not in told]
 
 
 def test_a_link_from_a_server_with_other_models_opens_its_text(visit, server):

@@ -1,13 +1,14 @@
 """Recipes: every shipped one loads, and every mistake is one sentence that names the place and the key."""
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 import yaml
 
 from xl_editor.training.corpus import Source
-from xl_editor.training.recipe import Recipe, RecipeError, describe, load_recipe
+from xl_editor.training.recipe import Recipe, RecipeError, _section_of, describe, load_recipe
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.yaml"))
 
@@ -120,14 +121,19 @@ def test_a_recipe_survives_being_written(load, tmp_path):
 
 
 def test_every_key_has_a_help_text():
+    asked = []
+
     def undocumented(kind):
         for f in fields(kind):
-            if is_dataclass(f.default) and type(f.default).__name__.endswith("Recipe"):
-                yield from undocumented(type(f.default))
+            section = _section_of(get_type_hints(kind)[f.name])
+            if section and section.__name__.endswith("Recipe"):
+                yield from undocumented(section)
+            asked.append(f.name)
             if not f.metadata.get("help"):
                 yield f.name
 
     assert not list(undocumented(Recipe))
+    assert {"train", "window", "steps", "precision", "kind", "share", "empty_rate"} <= set(asked)
     assert "  - `learning_rate`: At its highest." in describe()
 
 

@@ -14,6 +14,7 @@ import toy
 
 from xl_editor import Editor
 from xl_editor.model import XLEditorModel
+from xl_editor.training.run import RunError, check_output
 from xl_editor.training.trainer import find_checkpoints
 
 STEPS = 40
@@ -176,12 +177,27 @@ def test_what_cannot_be_resumed_is_refused_in_one_sentence(directory, uninterrup
     assert not os.path.exists(directory / "nowhere")
 
 
-def test_a_run_overwrites_nothing_of_its_users(directory, tmp_path):
+def test_a_run_overwrites_nothing_of_its_users(directory, uninterrupted, tmp_path):
+    written = {path.name for path in uninterrupted.iterdir()}
+    assert {"README.md", "summary.json", "log.jsonl"} <= written
+    for name in written - {"run.json", "checkpoints", "config.json"}:
+        (tmp_path / name).write_text("mine")
+        with pytest.raises(RunError, match=f"already holds {name}, which a run would overwrite; choose another output"):
+            check_output(tmp_path, resume=False)
+        (tmp_path / name).unlink()
     (tmp_path / "README.md").write_text("mine")
     run = toy.start(directory / "recipe.yaml", tmp_path)
     assert run.wait() == 2
     assert "already holds README.md, which a run would overwrite; choose another output." in run.said
     assert [path.name for path in tmp_path.iterdir() if path != toy.said_file(tmp_path)] == ["README.md"]
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"n_steps": 3, "wheels": 4}'])
+def test_a_run_that_is_not_told_about_is_not_resumed(directory, tmp_path, content):
+    (tmp_path / "run.json").write_text(content)
+    run = toy.start(directory / "recipe.yaml", tmp_path, "--resume")
+    assert run.wait() == 2
+    assert "run.json does not tell about a run" in run.said
 
 
 def test_a_run_does_not_go_on_with_another_text(tmp_path):

@@ -57,8 +57,10 @@ def post_edit(
         texts = getattr(system, direction)
 
         def edit(texts: Sequence[str] = texts, to: str = to) -> list[dict[str, Any]]:
-            traces = editor.transfer_all(texts, to, preset=preset, progress=progress)
-            return [asdict(EditedText.of(trace)) for trace in traces]
+            written = [text for text in texts if text.strip()]  # a system may have had nothing to say
+            traces = iter(editor.transfer_all(written, to, preset=preset, progress=progress))
+            found = (EditedText.of(next(traces)) if text.strip() else EditedText(text, text, (), "") for text in texts)
+            return [asdict(edited) for edited in found]
 
         settings = {**editor.model.config.editor, "presets": asdict(editor.rules(preset))}
         question = [texts, to, preset, settings]

@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -150,17 +151,20 @@ class StyleClassifier:
         for name in (WEIGHTS_FILE, CARD_FILE):
             if not (directory / name).is_file():
                 raise FileNotFoundError(f"No trained TextCNN in {directory}: the file {name} is missing.")
-        card = json.loads((directory / CARD_FILE).read_text(encoding="utf-8"))
-        config = TextCNNConfig(**_with_tuples(card["config"]))
-        model = TextCNN(len(card["vocabulary"]), config)
-        model.load_state_dict(safetensors.torch.load_file(directory / WEIGHTS_FILE))
-        return cls(
-            model=model.eval(),
-            styles=tuple(card["styles"]),
-            vocabulary=tuple(card["vocabulary"]),
-            options=TrainingOptions(**_with_tuples(card["training"])),
-            report=TrainingReport(**card["report"]),
-        )
+        try:
+            card = json.loads((directory / CARD_FILE).read_text(encoding="utf-8"))
+            config = TextCNNConfig(**_with_tuples(card["config"]))
+            model = TextCNN(len(card["vocabulary"]), config)
+            model.load_state_dict(safetensors.torch.load_file(directory / WEIGHTS_FILE))
+            return cls(
+                model=model.eval(),
+                styles=tuple(card["styles"]),
+                vocabulary=tuple(card["vocabulary"]),
+                options=TrainingOptions(**_with_tuples(card["training"])),
+                report=TrainingReport(**card["report"]),
+            )
+        except (SafetensorError, RuntimeError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"{directory} holds no TextCNN that can be read; remove it: {error}.") from None
 
 
 def train_textcnn(

@@ -97,7 +97,8 @@ def write(url: str, data: bytes) -> None:
     if isinstance(files, LocalFileSystem):
         write_whole(Path(path), data)
     else:
-        files.pipe_file(path, data)
+        with writing(url) as stream:
+            stream.write(data)
 
 
 @contextlib.contextmanager

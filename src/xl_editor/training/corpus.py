@@ -9,14 +9,11 @@ it.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
-import lzma
 import os
 import shutil
 import tempfile
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -28,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from xl_editor.files import content_digest, sync, sync_tree, unpack
+from xl_editor.files import DAMAGED, content_digest, sync, sync_tree, unpack
 from xl_editor.text import TOKENIZER_FILE
 from xl_editor.training.sampling import Bools, Ints, random_bits
 from xl_editor.training.vocabulary import (
@@ -299,7 +296,7 @@ def _read_lines(
                     tally["bad"] += 1
                     continue
                 yield number, text.removeprefix("\ufeff") if number == 1 else text
-    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+    except DAMAGED as error:
         raise CorpusError(f"{path} cannot be unpacked, it is damaged or not what its name says: {error}.") from None
     except OSError as error:
         raise CorpusError(f"{path} cannot be read: {error.strerror}.") from None

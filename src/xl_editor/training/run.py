@@ -32,7 +32,7 @@ from xl_editor.editor import find_model
 from xl_editor.files import write_whole
 from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE, XLEditorConfig, XLEditorModel, load_config
 from xl_editor.text import TOKENIZER_FILE, TextFormat
-from xl_editor.training.card import CARD_FILE, CURVE_FILE, write_card, write_summary
+from xl_editor.training.card import CARD_FILE, CURVE_FILE, SUMMARY_FILE, write_card, write_summary
 from xl_editor.training.corpus import Corpus, find_styles, load_corpus, load_tokenizer
 from xl_editor.training.muon import Muon, parameter_groups
 from xl_editor.training.objectives import InsertionObjective, Seq2SeqObjective
@@ -54,7 +54,7 @@ from xl_editor.training.vocabulary import SpecialIds, pretrained_tokenizer, spec
 RUN_FILE = "run.json"
 RECIPE_FILE = "recipe.yaml"
 MODEL_FILES = (CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, CARD_FILE, CURVE_FILE)
-WRITTEN = (RUN_FILE, CHECKPOINTS, RECIPE_FILE, LOG_FILE, *MODEL_FILES)
+WRITTEN = (RUN_FILE, CHECKPOINTS, RECIPE_FILE, LOG_FILE, *MODEL_FILES, SUMMARY_FILE)
 DEVELOPMENT_SEQUENCES = 4000  # looked at during training; enough for two digits of loss
 LOG_EVERY_STEPS = 50
 TIMED_STEPS = 12  # of the calibration for `minutes`
@@ -369,7 +369,10 @@ def load_facts(
     """How many steps the run has: settled when it begins, and the same ever after."""
     path = output / RUN_FILE
     if path.is_file():
-        facts = RunFacts(**json.loads(path.read_text(encoding="utf-8")))
+        try:
+            facts = RunFacts(**json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise RunError(f"{path} does not tell about a run: {error}.") from None
         if facts.recipe != json.loads(json.dumps(recipe.to_dict())):
             raise RunError(f"{output} holds a run of another recipe; resume it with the recipe in {path}.")
         if facts.text not in ("", text):  # runs of older versions do not tell

@@ -109,7 +109,14 @@ function askAbout(asked) {
   }
   const tip = heat.text === now ? tipAt(heat, asked) : "";
   suggestions.showWaiting(now, asked, tip);
-  suggesting.start(async (asking) => suggestions.show(now, asked, tip, await FIND[asked.kind](asking, now, asked)));
+  suggesting.start(async (asking) => {
+    try {
+      suggestions.show(now, asked, tip, await FIND[asked.kind](asking, now, asked));
+    } catch (refusal) {
+      if (refusal instanceof Refusal && place === asked && text.text === now) suggestions.showNothing("No suggestions", "");
+      throw refusal;
+    }
+  });
 }
 
 /** What the caret or the selection asks about. While there are blanks, these are the question. */
@@ -177,7 +184,9 @@ function show() {
   history.render();
   const toRevise = countCodePoints(text.text) - limits.transferred_characters;
   byId("too-long-to-revise").hidden = toRevise <= 0;
-  byId("too-long-to-revise").textContent = `To be revised, the text is ${toRevise} characters too long.`;
+  // Who only hears the page is told of it with the button, also while it is hidden.
+  byId("too-long-to-revise").textContent =
+    toRevise > 0 ? `To be revised, the text is ${toRevise} characters too long.` : "";
   style.render(canAsk() && toRevise <= 0);
 }
 
@@ -253,6 +262,7 @@ function openLink() {
   }
   style.showSettings();
   text.open(carried.text, "Opened a link");
+  if (models.length) readAgain(); // the same text may be meant for another model
 }
 
 /** A link may come from a server with other models and styles: what is not there to be chosen is left as it is. */

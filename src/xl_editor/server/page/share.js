@@ -1,7 +1,7 @@
 // A link that carries a text and settings. They stand after the #, which browsers do not send to any server.
 
 export function linkWith(text, settings) {
-  const carried = new URLSearchParams(Object.entries(settings).filter(([, value]) => value !== "" && value !== null));
+  const carried = new URLSearchParams(settings);
   carried.set("text", text);
   return `${location.origin}${location.pathname}#${carried}`;
 }
