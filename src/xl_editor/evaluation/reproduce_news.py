@@ -2,6 +2,7 @@
 
 WORK/news-tasks-…/       the task sets
 WORK/news-runs/          a directory for each run, named by its recipe: what is finished is used again, the rest goes on
+                         with the same files
 WORK/news-answers/       what each model answered, by its weights
 """
 

@@ -308,8 +308,7 @@ def _override(tree: _Tree, override: str) -> None:
         raise RecipeError(f"--set {override}: expected key=value, such as optim.seed=1.")
     where = f"--set {override}"
     for depth, key in enumerate(keys[:-1]):
-        if not isinstance(tree.value, dict):
-            break
+        assert isinstance(tree.value, dict)  # as every recipe is, and every section
         below = tree.value.get(key)
         if below is None or not isinstance(below.value, dict):
             if below is not None and below.type != "null":
