@@ -219,7 +219,8 @@ def delete(
     """What does not belong? Prints the parts that fit least, each with the number that says so.
 
     Sentences by what they and the rest tell about each other, in nats a token (information). Words and spans by their
-    perplexity against that of nothing there (ratio, printed with log-odds). rank goes by the perplexity of the rest.
+    perplexity against that of nothing there (ratio, printed with log-odds). rank goes by the perplexity of the rest; in
+    a long text by how much that lowers the perplexity of the sentences around.
 
     xl-editor delete "We met at noon. Bananas are yellow. Lunch was short." --unit sentence
     """
