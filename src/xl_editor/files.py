@@ -7,6 +7,8 @@ import hashlib
 import lzma
 import os
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -42,6 +44,16 @@ def unpack(packed: IO[bytes], suffix: str) -> IO[bytes]:
     if suffix.lower() == ".xz":
         return lzma.LZMAFile(packed)
     return packed
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[IO[bytes]]:
+    """A file's content, packed or not; one that is damaged is told of in a sentence."""
+    try:
+        with path.open("rb") as packed, unpack(packed, path.suffix) as stream:
+            yield stream
+    except DAMAGED as error:
+        raise ValueError(f"{path} cannot be unpacked, it is damaged or not what its name says: {error}.") from None
 
 
 def content_digest(stream: IO[bytes], salt: bytes = b"") -> str:

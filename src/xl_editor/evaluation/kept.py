@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from xl_editor.files import DAMAGED, content_digest, unpack, write_whole
+from xl_editor.files import content_digest, unpacked, write_whole
 
 METHODS = 2  # to be raised whenever the same model would answer otherwise
 
@@ -55,11 +55,8 @@ def claim(directory: Path, name: str, files: Iterable[Path]) -> None:
     """
     digests = []
     for file in files:
-        try:
-            with file.open("rb") as packed, unpack(packed, file.suffix) as stream:
-                digests.append(content_digest(stream))
-        except DAMAGED as error:
-            raise ValueError(f"{file} cannot be unpacked, it is damaged or not what its name says: {error}.") from None
+        with unpacked(file) as stream:
+            digests.append(content_digest(stream))
     path, written = directory / f"{name}.sha256", "\n".join(digests)
     if not path.exists():
         directory.mkdir(parents=True, exist_ok=True)

@@ -9,12 +9,12 @@ STYLE is `neg` or `pos`, DIRECTION `neg2pos` or `pos2neg`. A line is a text; the
 together in every file of it.
 """
 
-import gzip
-import zlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Optional
+
+from xl_editor.files import unpacked
 
 from .published import paper_order
 from .words import frequent_words
@@ -108,13 +108,13 @@ class StyleData:
 
 
 def read_lines(path: Path) -> Lines:
-    """The lines of a text file, gzipped or not; only a line feed ends a line."""
+    """The lines of a text file, packed or not; only a line feed ends a line."""
     if not path.is_file():
         raise FileNotFoundError(f"The file {path} is missing.")
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        text = data.decode("utf-8")
-    except (gzip.BadGzipFile, zlib.error, EOFError, UnicodeDecodeError) as error:
+        with unpacked(path) as stream:
+            text = stream.read().decode("utf-8")
+    except UnicodeDecodeError as error:
         raise ValueError(f"{path} cannot be read: {error}.") from None
     return tuple(line.strip() for line in text.removesuffix("\n").split("\n")) if text else ()
 
