@@ -413,9 +413,12 @@ def test_clients_that_hang_up_do_no_harm(toy_directory):
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_sigterm_finishes_what_was_accepted(toy_directory):
     # One client, for it takes a while to make one: all have asked long before the signal.
-    with running(toy_directory, free_port()) as (address, process), httpx2.Client(timeout=60) as client:
+    with (
+        running(toy_directory, free_port()) as (address, process),
+        httpx2.Client(timeout=60) as client,
+        ThreadPoolExecutor(12) as pool,
+    ):
         asked = {"text": ["the food was great and the staff is slow . " * 8] * 4, "unit": "span"}
-        pool = ThreadPoolExecutor(12)
         answers = [pool.submit(client.post, f"{address}/v1/delete", json=asked) for _ in range(12)]
         time.sleep(1.5)  # until all have come
         process.terminate()
