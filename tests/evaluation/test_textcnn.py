@@ -38,13 +38,21 @@ def classifier() -> StyleClassifier:
     return train_textcnn(toy_lines(200, seed=0), toy_lines(50, seed=1), CONFIG, OPTIONS, progress=False)
 
 
-def test_filters_are_torchs_convolutions() -> None:
+def test_filters_and_their_gradients_are_torchs_convolutions() -> None:
     model = TextCNN(20, TextCNNConfig(widths=(1, 3, 7), n_filters=4, embedding_size=6)).eval()
-    ids = torch.randint(20, (5, 20))
+    ids = torch.randint(20, (40, 20))  # more than are looked at together
     embedded = model.embedding(ids).transpose(1, 2)
     maxima = [convolution(embedded).max(dim=2).values for convolution in model.convolutions]
     expected = model.output(torch.nn.functional.leaky_relu(torch.cat(maxima, dim=1), 0.01)).squeeze(1)
-    torch.testing.assert_close(model(ids), expected)
+    logits = model(ids)
+    torch.testing.assert_close(logits, expected)
+    weights = list(model.parameters())
+    for found, wanted in zip(
+        torch.autograd.grad(logits.square().sum(), weights),
+        torch.autograd.grad(expected.square().sum(), weights),
+        strict=True,
+    ):
+        torch.testing.assert_close(found, wanted)
 
 
 def test_learns_a_toy_contrast(classifier: StyleClassifier) -> None:

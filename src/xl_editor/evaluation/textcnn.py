@@ -71,12 +71,6 @@ class TrainingReport:
     dev_accuracy_all_lengths: float
 
 
-def _convolved(embedded: Tensor, filters: nn.Conv1d) -> Tensor:
-    """`filters(embedded)` as one product over all windows, which is faster on a CPU: (B, T, E) -> (B, T', F)."""
-    windows = embedded.unfold(1, filters.kernel_size[0], 1).flatten(2)  # (B, T', E × width)
-    return functional.linear(windows, filters.weight.flatten(1), filters.bias)
-
-
 class TextCNN(nn.Module):
     """Convolutions over word embeddings, the maximum over time of each filter, one logit."""
 
@@ -94,11 +88,48 @@ class TextCNN(nn.Module):
 
     def forward(self, word_ids: Tensor) -> Tensor:
         """The logit of the second style: (B, T) -> (B,)."""
-        embedded = self.embedding(word_ids)  # (B, T, E)
         # LeakyReLU is monotone: after the maximum it gives the same as before it, on fewer numbers.
-        maxima = [_convolved(embedded, filters).max(dim=1).values for filters in self.convolutions]  # type: ignore[arg-type]
-        features = functional.leaky_relu(torch.cat(maxima, dim=1), 0.01)  # (B, widths × filters)
+        features = functional.leaky_relu(self._maxima(word_ids), 0.01)
         return self.output(functional.dropout(features, self.config.dropout, self.training)).squeeze(1)
+
+    def _maxima(self, word_ids: Tensor) -> Tensor:
+        """The maximum over time of every filter: (B, T) -> (B, widths × F).
+
+        A batch has few different words, half of it being padding and unknown words. So each of them is multiplied
+        once with each place of each filter, a window is a sum of such products, and only the window that is the
+        maximum is computed with its gradient: a third of the time of convolving.
+        """
+        words, where = word_ids.unique(return_inverse=True)  # (V,), (B, T)
+        convolutions: list[nn.Conv1d] = list(self.convolutions)  # type: ignore[arg-type]
+        places = torch.cat([filters.weight.permute(2, 1, 0) for filters in convolutions])  # (P, E, F)
+        products = self.embedding(words) @ places.transpose(0, 1).flatten(1)  # (V, P × F)
+        with torch.no_grad():  # a few texts at a time, which the processor's cache holds
+            starts = torch.cat([self._best_windows(products, few) for few in where.split(16)])  # (B, widths, F)
+        filter_of = torch.arange(self.config.n_filters)
+        places_before, maxima = 0, []
+        for filters, width, start in zip(convolutions, self.config.widths, starts.unbind(1), strict=True):
+            within = torch.arange(width)[:, None]  # (width, 1)
+            word = where[:, None].expand(-1, width, -1).gather(2, start[:, None] + within)  # (B, width, F)
+            column = (places_before + within) * self.config.n_filters + filter_of  # (width, F)
+            found = products.flatten().gather(0, (word * products.shape[1] + column).flatten())
+            maxima.append(found.view_as(word).sum(dim=1) + filters.bias)
+            places_before += width
+        return torch.cat(maxima, dim=1)
+
+    def _best_windows(self, products: Tensor, where: Tensor) -> Tensor:
+        """Where the window begins that is the maximum: (V, P × F), (B, T) -> (B, widths, F)."""
+        n_texts, length = where.shape
+        placed = products.view(len(products), -1, self.config.n_filters)  # (V, P, F)
+        of_text = placed.index_select(0, where.flatten()).view(n_texts, length, *placed.shape[1:])  # (B, T, P, F)
+        places_before, starts = 0, []
+        for width in self.config.widths:
+            n_windows = length - width + 1
+            windows = of_text[:, :n_windows, places_before].clone()  # (B, T - width + 1, F)
+            for i in range(1, width):
+                windows += of_text[:, i : n_windows + i, places_before + i]
+            starts.append(windows.max(dim=1).indices)
+            places_before += width
+        return torch.stack(starts, dim=1)
 
 
 @dataclass(frozen=True)
