@@ -82,6 +82,46 @@ def test_the_same_seed_gives_the_same_classifier(classifier: StyleClassifier) ->
     assert again.logits(texts).tolist() == classifier.logits(texts).tolist()
 
 
+def test_an_interrupted_training_goes_on_to_the_same_classifier(
+    classifier: StyleClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+
+    def interrupted(judged: StyleClassifier, lines: dict[str, list[str]]) -> float:
+        looks.append(lines)
+        if len(looks) == 6:  # two a check: between the second checkpoint and the third
+            raise KeyboardInterrupt
+        return accuracy(judged, lines)
+
+    unfinished = tmp_path / "work" / "unfinished.safetensors"
+    train = lambda: train_textcnn(  # noqa: E731
+        toy_lines(200, seed=0), toy_lines(50, seed=1), CONFIG, OPTIONS, unfinished=unfinished, progress=False
+    )
+    monkeypatch.setattr("xl_editor.evaluation.textcnn.accuracy", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train()
+    monkeypatch.undo()
+    n_before = len(looks)
+    monkeypatch.setattr("xl_editor.evaluation.textcnn.accuracy", lambda *asked: looks.append(asked) or accuracy(*asked))
+    resumed = train()
+    assert len(looks) - n_before == 2 * 2  # of four checks the first two are not made again
+    texts = toy_lines(20, seed=3)["neg"]
+    assert resumed.logits(texts).tolist() == classifier.logits(texts).tolist()
+    assert resumed.report == classifier.report
+
+
+def test_what_was_trained_otherwise_is_not_gone_on_with(classifier: StyleClassifier, tmp_path: Path) -> None:
+    unfinished = tmp_path / "unfinished.safetensors"
+    lines, dev = toy_lines(200, seed=0), toy_lines(50, seed=1)
+    other = TrainingOptions(seed=5, n_steps=30, batch_size=16, check_every=30)
+    train_textcnn(lines, dev, CONFIG, other, unfinished=unfinished, progress=False)
+    again = train_textcnn(lines, dev, CONFIG, OPTIONS, unfinished=unfinished, progress=False)
+    assert again.logits(["the food"]).tolist() == classifier.logits(["the food"]).tolist()
+    unfinished.write_bytes(b"text")
+    with pytest.raises(ValueError, match=r"unfinished\.safetensors holds no training that can be read; remove it"):
+        train_textcnn(lines, dev, CONFIG, OPTIONS, unfinished=unfinished, progress=False)
+
+
 def test_another_seed_gives_another_classifier(classifier: StyleClassifier) -> None:
     options = TrainingOptions(seed=1, n_steps=5, batch_size=16)
     other = train_textcnn(toy_lines(200, seed=0), toy_lines(50, seed=1), CONFIG, options, progress=False)

@@ -33,6 +33,7 @@ from .style_data import DIRECTIONS, STYLES, StyleData, SystemOutputs
 from .textcnn import (
     AMAZON_WIDTHS,
     CARD_FILE,
+    UNFINISHED_FILE,
     YELP_WIDTHS,
     StyleClassifier,
     TextCNNConfig,
@@ -195,7 +196,9 @@ def _open_classifier(
 ) -> StyleClassifier:
     if not (directory / CARD_FILE).exists():  # it is written last
         train = {style: data.train_lines(style) for style in STYLES}
-        train_textcnn(train, data.dev, config, options, progress=progress).save(directory)
+        unfinished = directory / UNFINISHED_FILE
+        train_textcnn(train, data.dev, config, options, unfinished=unfinished, progress=progress).save(directory)
+        unfinished.unlink()
     return StyleClassifier.load(directory)
 
 

@@ -8,7 +8,7 @@ as random unit vectors.
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -31,6 +31,7 @@ from .words import UNKNOWN, frequent_words, split_words
 PADDING = "<pad>"
 WEIGHTS_FILE = "model.safetensors"
 CARD_FILE = "textcnn.json"
+UNFINISHED_FILE = "unfinished.safetensors"
 
 LinesByStyle = Mapping[str, Sequence[str]]
 
@@ -50,7 +51,7 @@ class TextCNNConfig:
 @dataclass(frozen=True)
 class TrainingOptions:
     seed: int = 0
-    n_steps: int = 20_000
+    n_steps: int = 200_000
     batch_size: int = 64  # of each style
     learning_rate: float = 5e-4
     betas: tuple[float, float] = (0.5, 0.999)
@@ -59,7 +60,7 @@ class TrainingOptions:
     longer_than: int = 4
     unknown_rate: float = 0.3  # share of training words replaced by the unknown word
     shuffle_reach: int = 1  # no training word moves further than this
-    check_every: int = 1_000  # steps between two looks at the development split
+    check_every: int = 4_000  # steps between two looks at the development split
 
 
 @dataclass(frozen=True)
@@ -204,11 +205,14 @@ def train_textcnn(
     config: TextCNNConfig | None = None,
     options: TrainingOptions | None = None,
     *,
+    unfinished: Path | None = None,
     progress: bool = True,
 ) -> StyleClassifier:
     """Trains on the lines of two styles and keeps the checkpoint that is best on the development lines.
 
-    The same seed on the same machine with the same number of threads gives the same classifier.
+    The same seed on the same machine with the same number of threads gives the same classifier, also if it was
+    interrupted: after each look at the development lines all is written to `unfinished`, from where the same call
+    goes on.
     """
     config, options = config or TextCNNConfig(), options or TrainingOptions()
     styles = _two_styles(train, dev)
@@ -221,27 +225,86 @@ def train_textcnn(
         torch.manual_seed(options.seed)
         model = TextCNN(len(vocabulary), config)
         classifier = StyleClassifier(model, styles, vocabulary, options, TrainingReport(0, 0.0, 0.0))
-        best, best_weights = classifier, _copy_of_weights(model)
-        optimizer = torch.optim.Adam(model.parameters(), options.learning_rate, options.betas)
+        training = _Training(model, _NoisyBatches(first, second, options), options)
+        if unfinished is not None and unfinished.exists():
+            training.load(unfinished)
         labels = torch.arange(2).repeat_interleave(options.batch_size).float()
-        batches = _noisy_batches(first, second, options)
         with _progress_bar(enabled=progress) as bar:
-            task = bar.add_task("TextCNN", total=options.n_steps, note="")
-            for step in range(1, options.n_steps + 1):
-                loss = functional.binary_cross_entropy_with_logits(model(next(batches)), labels)
-                optimizer.zero_grad()
+            task = bar.add_task("TextCNN", total=options.n_steps, completed=training.step, note="")
+            while training.step < options.n_steps:
+                loss = functional.binary_cross_entropy_with_logits(model(next(training.batches)), labels)
+                training.optimizer.zero_grad()
                 loss.backward()
-                optimizer.step()
+                training.optimizer.step()
+                training.step += 1
                 bar.advance(task)
-                if step % options.check_every == 0 or step == options.n_steps:
-                    report = TrainingReport(step, accuracy(classifier, dev_lines), accuracy(classifier, dev))
-                    if report.dev_accuracy > best.report.dev_accuracy:
-                        best = dataclasses.replace(classifier, report=report)
-                        best_weights = _copy_of_weights(model)
-                    bar.update(task, note=f"dev {report.dev_accuracy:.2f} (best {best.report.dev_accuracy:.2f})")
-    model.load_state_dict(best_weights)
+                if training.step % options.check_every == 0 or training.step == options.n_steps:
+                    found = TrainingReport(training.step, accuracy(classifier, dev_lines), accuracy(classifier, dev))
+                    training.keep_if_best(found)
+                    if unfinished is not None:
+                        training.save(unfinished)
+                    best = training.best.dev_accuracy
+                    bar.update(task, note=f"dev {found.dev_accuracy:.2f} (best {best:.2f})")
+    model.load_state_dict(training.best_weights)
     model.eval()
-    return best
+    return dataclasses.replace(classifier, report=training.best)
+
+
+class _Training:
+    """All that a training goes on from, in memory and in a file."""
+
+    def __init__(self, model: TextCNN, batches: "_NoisyBatches", options: TrainingOptions) -> None:
+        self.model, self.batches, self.options = model, batches, options
+        self.optimizer = torch.optim.Adam(model.parameters(), options.learning_rate, options.betas, fused=True)
+        self.step = 0
+        self.best = TrainingReport(0, 0.0, 0.0)
+        self.best_weights = _copy_of_weights(model)
+
+    def keep_if_best(self, report: TrainingReport) -> None:
+        if report.dev_accuracy > self.best.dev_accuracy:
+            self.best, self.best_weights = report, _copy_of_weights(self.model)
+
+    def save(self, path: Path) -> None:
+        tensors = {
+            **{f"model.{name}": weight for name, weight in self.model.state_dict().items()},
+            **{f"best.{name}": weight for name, weight in self.best_weights.items()},
+            **{
+                f"optimizer.{index}.{name}": value
+                for index, values in self.optimizer.state_dict()["state"].items()
+                for name, value in values.items()
+            },
+            "random": torch.get_rng_state(),  # which dropout draws from
+            "order": torch.from_numpy(self.batches.order.copy()),
+        }
+        told = {"step": self.step, "best": dataclasses.asdict(self.best), "order": self.batches.random_state}
+        metadata = {"options": repr(self.options), "told": json.dumps(told)}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, safetensors.torch.save(tensors, metadata))
+
+    def load(self, path: Path) -> None:
+        """Goes on from what `save` wrote; what was written with other options is of no use, and left alone."""
+        try:
+            with safe_open(path, "pt") as file:
+                if file.metadata()["options"] != repr(self.options):
+                    return
+                told = json.loads(file.metadata()["told"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} holds no training that can be read; remove it: {error}.") from None
+        self.step, self.best = told["step"], TrainingReport(**told["best"])
+        self.model.load_state_dict(_below("model", tensors))
+        self.best_weights = _below("best", tensors)
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, value in _below("optimizer", tensors).items():
+            index, _, key = name.partition(".")
+            state.setdefault(int(index), {})[key] = value
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})
+        torch.set_rng_state(tensors["random"])
+        self.batches.order, self.batches.random_state = tensors["order"].numpy(), told["order"]
+
+
+def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(f"{prefix}."): t for name, t in tensors.items() if name.startswith(f"{prefix}.")}
 
 
 def encode(texts: Sequence[str], word_ids: dict[str, int], n_positions: int) -> NDArray[np.int64]:
@@ -266,17 +329,29 @@ def add_noise(
     return np.take_along_axis(noisy, places.argsort(axis=1), axis=1)
 
 
-def _noisy_batches(first: NDArray[np.int64], second: NDArray[np.int64], options: TrainingOptions) -> Iterator[Tensor]:
+class _NoisyBatches:
     """Endless batches, one half a style, first style first; the smaller style is gone through more often."""
-    random = np.random.default_rng(options.seed)
-    n_pairs = max(len(first), len(second))
-    order = np.zeros(0, dtype=np.int64)
-    while True:
-        while len(order) < options.batch_size:
-            order = np.concatenate([order, random.permutation(n_pairs)])
-        chosen, order = order[: options.batch_size], order[options.batch_size :]
-        ids = np.concatenate([first[chosen % len(first)], second[chosen % len(second)]])
-        yield torch.from_numpy(add_noise(ids, padding=0, unknown=1, options=options, random=random))
+
+    def __init__(self, first: NDArray[np.int64], second: NDArray[np.int64], options: TrainingOptions) -> None:
+        self._first, self._second, self._options = first, second, options
+        self._random = np.random.default_rng(options.seed)
+        self.order = np.zeros(0, dtype=np.int64)  # of the pairs that are next
+
+    @property
+    def random_state(self) -> dict[str, Any]:
+        return dict(self._random.bit_generator.state)
+
+    @random_state.setter
+    def random_state(self, state: dict[str, Any]) -> None:
+        self._random.bit_generator.state = state
+
+    def __next__(self) -> Tensor:
+        n_pairs, size = max(len(self._first), len(self._second)), self._options.batch_size
+        while len(self.order) < size:
+            self.order = np.concatenate([self.order, self._random.permutation(n_pairs)])
+        chosen, self.order = self.order[:size], self.order[size:]
+        ids = np.concatenate([self._first[chosen % len(self._first)], self._second[chosen % len(self._second)]])
+        return torch.from_numpy(add_noise(ids, padding=0, unknown=1, options=self._options, random=self._random))
 
 
 def accuracy(classifier: StyleClassifier, lines_by_style: LinesByStyle) -> float:
