@@ -106,16 +106,14 @@ class TextCNN(nn.Module):
         products = self.embedding(words) @ places.transpose(0, 1).flatten(1)  # (V, P × F)
         with torch.no_grad():  # a few texts at a time, which the processor's cache holds
             starts = torch.cat([self._best_windows(products, few) for few in where.split(16)])  # (B, widths, F)
-        filter_of = torch.arange(self.config.n_filters)
-        places_before, maxima = 0, []
-        for filters, width, start in zip(convolutions, self.config.widths, starts.unbind(1), strict=True):
-            within = torch.arange(width)[:, None]  # (width, 1)
-            word = where[:, None].expand(-1, width, -1).gather(2, start[:, None] + within)  # (B, width, F)
-            column = (places_before + within) * self.config.n_filters + filter_of  # (width, F)
-            found = products.flatten().gather(0, (word * products.shape[1] + column).flatten())
-            maxima.append(found.view_as(word).sum(dim=1) + filters.bias)
-            places_before += width
-        return torch.cat(maxima, dim=1)
+        widths = torch.tensor(self.config.widths)
+        place_in_window = torch.cat([torch.arange(width) for width in widths])[:, None]  # (P, 1)
+        at = starts.repeat_interleave(widths, dim=1) + place_in_window  # (B, P, F): positions in the text
+        word = where.gather(1, at.flatten(1)).view_as(at)
+        index = word * products.shape[1] + torch.arange(products.shape[1]).view(at.shape[1:])
+        found = products.flatten().gather(0, index.flatten()).view_as(at)
+        of_widths = zip(found.split(self.config.widths, dim=1), convolutions, strict=True)
+        return torch.cat([of_width.sum(dim=1) + filters.bias for of_width, filters in of_widths], dim=1)
 
     def _best_windows(self, products: Tensor, where: Tensor) -> Tensor:
         """Where the window begins that is the maximum: (V, P × F), (B, T) -> (B, widths, F)."""
