@@ -196,6 +196,29 @@ def test_the_classifier_adds_its_weighted_loss(xlnet):
     assert "n_correct" not in plain
 
 
+@pytest.mark.parametrize("xlnet", [False, True])
+def test_words_are_hidden_from_the_classifier_in_training_alone(xlnet, monkeypatch):
+    engine = tiny_engine()
+    engine.format = ContextFormat(**SPECIAL, styles=STYLES, xlnet=xlnet)
+    objective = InsertionObjective(engine.model, engine.format, classifier_weight=1.0, hidden_rate=0.3)
+    rows = [([6, 7, 8, 9] * length, [(0, 1)], None) for length in range(1, 40)]
+    batch = objective.collate(examples_of(*rows, labels=np.zeros(len(rows), np.int64)))
+    seen = []
+    monkeypatch.setattr(
+        "xl_editor.training.objectives.classify",
+        lambda model, format, ids: seen.append(ids) or torch.zeros(len(ids), 2),
+    )
+    given = batch["classified_ids"]
+    objective.eval()(**batch)
+    objective.train()(**batch)
+    assert torch.equal(seen[0], given)
+    is_word = torch.isin(given, torch.tensor(WORDS))
+    assert torch.equal(seen[1][~is_word], given[~is_word])  # the padding and the end are as they were
+    hidden = seen[1] != given
+    assert (seen[1][hidden] == engine.format.unk).all()
+    assert float(hidden[is_word].float().mean()) == pytest.approx(0.3, abs=0.03)
+
+
 def test_micro_batches_of_one_step_add_up_to_its_loss():
     engine = tiny_engine()
     objective = InsertionObjective(engine.model, engine.format)

@@ -19,7 +19,7 @@ SURE = math.log(0.9 / 0.1)  # of p(style) > 0.9: with 0.5 the toy would be weake
 
 # A tenth of the reporting classifier's arithmetic, and a seed that no reporting classifier uses.
 SMALL_CONFIG = TextCNNConfig(widths=(1, 2, 3), n_filters=32, embedding_size=50)
-SMALL_OPTIONS = TrainingOptions(seed=1000, n_steps=4_000, check_every=1_000)
+SMALL_OPTIONS = TrainingOptions(seed=1000, n_steps=4_000)
 
 
 def prepend_until(

@@ -51,7 +51,7 @@ class TextCNNConfig:
 @dataclass(frozen=True)
 class TrainingOptions:
     seed: int = 0
-    n_steps: int = 200_000
+    n_steps: int = 20_000
     batch_size: int = 64  # of each style
     learning_rate: float = 5e-4
     betas: tuple[float, float] = (0.5, 0.999)
@@ -60,7 +60,7 @@ class TrainingOptions:
     longer_than: int = 4
     unknown_rate: float = 0.3  # share of training words replaced by the unknown word
     shuffle_reach: int = 1  # no training word moves further than this
-    check_every: int = 4_000  # steps between two looks at the development split
+    check_every: int = 1_000  # steps between two looks at the development split
 
 
 @dataclass(frozen=True)

@@ -61,12 +61,14 @@ class InsertionObjective(nn.Module):
         *,
         plain: bool = False,
         classifier_weight: float = 0.0,
+        hidden_rate: float = 0.0,
     ) -> None:
         super().__init__()
         self.model = model
         self.context = context
         self.plain = plain
         self.classifier_weight = classifier_weight
+        self.hidden_rate = hidden_rate
 
     def collate(self, examples: Examples) -> Batch:
         ends = [self.context.right_end(style) for style in examples.styles]
@@ -85,11 +87,19 @@ class InsertionObjective(nn.Module):
         output = {"nll": nll.detach()}
         loss = nll
         if "classified_ids" in batch:
-            scores = classify(self.model, self.context, batch["classified_ids"])
+            scores = classify(self.model, self.context, self._some_hidden(batch["classified_ids"]))
             of_labels = nn.functional.cross_entropy(scores, batch["classified_labels"], reduction="sum")
             loss = loss + self.classifier_weight * of_labels
             output["n_correct"] = (scores.argmax(-1) == batch["classified_labels"]).sum()
         return {"loss": loss / n_targets, **output}
+
+    def _some_hidden(self, ids: Tensor) -> Tensor:
+        """In training, texts with some of their words unknown."""
+        if not self.training or not self.hidden_rate:
+            return ids
+        others = torch.tensor([self.model.config.pad_token_id, *self.context.not_text], device=ids.device)
+        hidden = torch.rand(ids.shape, device=ids.device) < self.hidden_rate
+        return ids.masked_fill(hidden & ~torch.isin(ids, others), self.context.unk)
 
     def _insertion_loss(self, labels: Tensor, batch: Batch) -> Tensor:
         real = labels != IGNORED

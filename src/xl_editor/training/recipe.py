@@ -112,6 +112,9 @@ class SamplingRecipe:
 class ClassifierRecipe:
     weight: float = _key("Of the classifier's loss, beside the insertion loss.", 1.0, above=0)
     share: float = _key("Of the steps that train the classifier, too.", 0.25, above=0, most=1)
+    hidden_rate: float = _key(
+        "How often a word is hidden from it in training, so that it does not rely on any one.", 0.0, least=0, most=0.9
+    )
 
 
 @dataclass(frozen=True)

@@ -276,8 +276,9 @@ def make_objective(
     if recipe.objective == "seq2seq":
         return Seq2SeqObjective(new_transformer(recipe, tokenizer, ids, editor), context, ids.end)
     model = new_model(recipe, tokenizer, ids, editor)
-    weight = recipe.classifier.weight if recipe.classifier else 0.0
-    return InsertionObjective(model, context, plain=recipe.objective == "l2r", classifier_weight=weight)
+    weight, hidden_rate = (recipe.classifier.weight, recipe.classifier.hidden_rate) if recipe.classifier else (0.0, 0.0)
+    plain = recipe.objective == "l2r"
+    return InsertionObjective(model, context, plain=plain, classifier_weight=weight, hidden_rate=hidden_rate)
 
 
 def new_model(recipe: Recipe, tokenizer: Tokenizer, ids: SpecialIds, editor: dict[str, Any]) -> XLEditorModel:
