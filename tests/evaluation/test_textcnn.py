@@ -117,6 +117,8 @@ def test_what_was_trained_otherwise_is_not_gone_on_with(classifier: StyleClassif
     train_textcnn(lines, dev, CONFIG, other, unfinished=unfinished, progress=False)
     again = train_textcnn(lines, dev, CONFIG, OPTIONS, unfinished=unfinished, progress=False)
     assert again.logits(["the food"]).tolist() == classifier.logits(["the food"]).tolist()
+    wider = TextCNNConfig(widths=(1, 2, 3), n_filters=8, embedding_size=16)
+    assert train_textcnn(lines, dev, wider, OPTIONS, unfinished=unfinished, progress=False).report.step > 0
     unfinished.write_bytes(b"text")
     with pytest.raises(ValueError, match=r"unfinished\.safetensors holds no training that can be read; remove it"):
         train_textcnn(lines, dev, CONFIG, OPTIONS, unfinished=unfinished, progress=False)

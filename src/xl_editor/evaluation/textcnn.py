@@ -258,6 +258,10 @@ class _Training:
         self.best = TrainingReport(0, 0.0, 0.0)
         self.best_weights = _copy_of_weights(model)
 
+    @property
+    def _made_by(self) -> str:
+        return repr((self.model.config, self.options))
+
     def keep_if_best(self, report: TrainingReport) -> None:
         if report.dev_accuracy > self.best.dev_accuracy:
             self.best, self.best_weights = report, _copy_of_weights(self.model)
@@ -275,15 +279,15 @@ class _Training:
             "order": torch.from_numpy(self.batches.order.copy()),
         }
         told = {"step": self.step, "best": dataclasses.asdict(self.best), "order": self.batches.random_state}
-        metadata = {"options": repr(self.options), "told": json.dumps(told)}
+        metadata = {"made_by": self._made_by, "told": json.dumps(told)}
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, safetensors.torch.save(tensors, metadata))
 
     def load(self, path: Path) -> None:
-        """Goes on from what `save` wrote; what was written with other options is of no use, and left alone."""
+        """Goes on from what `save` wrote; what another network or other options made is of no use, and left alone."""
         try:
             with safe_open(path, "pt") as file:
-                if file.metadata()["options"] != repr(self.options):
+                if file.metadata()["made_by"] != self._made_by:
                     return
                 told = json.loads(file.metadata()["told"])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
