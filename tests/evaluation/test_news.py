@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import math
 import os
 from collections import Counter
 from dataclasses import replace
@@ -9,6 +10,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,7 +18,7 @@ from xl_editor import Editor
 from xl_editor.context import ContextFormat
 from xl_editor.evaluation import news
 from xl_editor.evaluation.bleu import Interval
-from xl_editor.evaluation.news import Measured, evaluate_news, heuristics, random_choices
+from xl_editor.evaluation.news import evaluate_news, heuristics, measured_share, random_choices
 from xl_editor.evaluation.news_rules import rules_of
 from xl_editor.evaluation.news_tasks import (
     LEAST_WORDS,
@@ -244,6 +246,21 @@ def test_locate_decides_as_the_editor_does(editor):
     for name, told in json.loads(json.dumps(scores.to_dict())).items():
         found = getattr(scores, name)
         if isinstance(told, dict):
-            assert Measured(told["value"], Interval(**told["interval"])) == found
+            assert (told["value"], Interval(**told["interval"])) == (found.value, found.interval)
         else:
             assert (None if told is None else tuple(told)) == found
+
+
+def test_a_margin_is_paired():
+    """Two models that differ in 20 of 1,000 answers differ by 2 points, surely; though either may be 3 points off."""
+    one = np.arange(1000) % 2 == 0
+    other = one.copy()
+    other[:40] = False  # of which 20 were right
+    ahead = measured_share(one) - measured_share(other)
+    assert ahead.value == pytest.approx(2)
+    deviation = 100 * math.sqrt(0.02 * 0.98 / 1000)
+    assert ahead.interval.low == pytest.approx(2 - 1.96 * deviation, abs=0.2)
+    assert ahead.interval.high == pytest.approx(2 + 1.96 * deviation, abs=0.2)
+    assert measured_share(one).interval.low < measured_share(other).value
+    nothing = measured_share(one) - measured_share(one)
+    assert (nothing.value, nothing.interval) == (0, Interval(0, 0))

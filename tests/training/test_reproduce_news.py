@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -99,7 +100,9 @@ def test_every_row_is_in_the_table(reproduced):
         assert line.endswith(f"| {figures} |")
     for name in module.ABLATION:
         assert f"| {name} | " in table
-    assert "Locate, XL-Editor before XLNet L2R:" in table
+    margin = r"[+-]\d+\.\d\d \[[+-]\d+\.\d, [+-]\d+\.\d\]"
+    assert re.search(rf"^- Locate, XL-Editor before XLNet L2R: {margin} points", table, re.MULTILINE)
+    assert re.search(rf"^- Delete, the paper's better way: .*; {margin}\.$", table, re.MULTILINE)
     assert (output / "news.png").stat().st_size > 1000
 
 
@@ -108,7 +111,7 @@ def test_the_same_figures_are_there_for_programs(reproduced):
     found = json.loads((output / "news.json").read_text())
     assert found["tasks"] == 12
     n_rows = {group: len(rows) for group, rows in found["groups"].items()}
-    assert n_rows == {"main": 5, "empty_rate 0.1": 2, "ablation": 4}
+    assert n_rows == {"main": 5, "empty_rate 0.1": 2, "ablation": 4, "several slots": 1}
     for row in (row for rows in found["groups"].values() for row in rows):
         assert row["tokens"] > 0
         assert row["passes"] > 0
@@ -129,7 +132,7 @@ def test_every_model_fills_in_five_instances(reproduced):
 
 def test_what_is_done_is_not_done_again(reproduced):
     work, _, (first, second) = reproduced
-    n_searched, n_rows = 3 * 2 + 2, 3 + 2 + 2 + 4
+    n_searched, n_rows = 3 * 2 + 2, 3 + 2 + 2 + 4 + 1
     assert sum(name.startswith("train") for name in first) == len(set(first)) - 1 == n_searched + n_rows
     assert n_rows - 2 <= first.count("infill") <= n_rows  # runs of a step or two may end with the same weights
     assert second == []

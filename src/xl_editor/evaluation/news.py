@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -32,10 +32,21 @@ class Measured:
     """A share of right answers in per cent, or corpus BLEU; with the middle 95 % of a bootstrap over the instances."""
 
     value: float
-    interval: Interval
+    samples: NDArray[np.float64] = field(compare=False, repr=False)  # of that bootstrap, which draws alike for all
+
+    @property
+    def interval(self) -> Interval:
+        return middle_95_percent(self.samples)
+
+    def __sub__(self, other: Measured) -> Measured:
+        """How far one is ahead of the other, both asked the same."""
+        return Measured(self.value - other.value, self.samples - other.samples)
 
     def __str__(self) -> str:
         return f"{self.value:.2f} [{self.interval.low:.1f}, {self.interval.high:.1f}]"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"value": self.value, "interval": asdict(self.interval)}
 
 
 @dataclass(frozen=True)
@@ -56,7 +67,7 @@ class NewsScores:
     infilled_rank: tuple[str, ...]  # empty where the model has nothing to choose from
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: found.to_dict() if isinstance(found, Measured) else found for name, found in vars(self).items()}
 
     def render(self) -> str:
         ranked = f", + rank {self.infill_rank}" if self.infill_rank else ""
@@ -146,13 +157,13 @@ def _lowest(values: Sequence[float]) -> int:
 
 def measured_share(right: NDArray[np.bool_]) -> Measured:
     samples = 100 * resampling_weights(len(right)) @ right / len(right)
-    return Measured(100 * float(right.mean()), middle_95_percent(samples))
+    return Measured(100 * float(right.mean()), samples)
 
 
 def _measured_bleu(outputs: Sequence[str], answers: Sequence[str]) -> Measured:
     statistics = sentence_statistics(outputs, answers, TOKENIZE)
     samples = bleu_of_statistics(resampling_weights(len(outputs)) @ statistics)
-    return Measured(corpus_bleu(outputs, answers, TOKENIZE).score, middle_95_percent(samples))
+    return Measured(corpus_bleu(outputs, answers, TOKENIZE).score, samples)
 
 
 # --- What needs no model ---------------------------------------------------------------------------------------

@@ -135,6 +135,7 @@ def _trained_groups(runs: Runs, init: str | None) -> Iterator[tuple[str, list[Tr
             for name, (empty_rate, max_slots) in ABLATION.items()
         ],
     )
+    yield "several slots", [runs.row("XL-Editor, up to three slots", "xl-editor", max_slots=SEVERAL_SLOTS)]
 
 
 MAIN_ROWS = {"Transformer": "seq2seq", "XLNet L2R": "l2r", "XL-Editor": "xl-editor"}
