@@ -271,6 +271,18 @@ def test_judges_are_loaded_where_they_were_saved(data: StyleData, judges: Judges
     )
 
 
+@pytest.mark.parametrize(("changed", "told"), [("dev.pos", "yelp-dev"), ("train.neg.gz", "yelp")])
+def test_judges_of_other_data_are_not_used(
+    changed: str, told: str, directory: Path, judges: Judges, tmp_path: Path
+) -> None:
+    judges.classifiers[0].save(tmp_path / "work" / "textcnn-yelp-seed0")
+    open_judges(StyleData.open(directory), tmp_path / "work", progress=False)
+    file = directory / changed
+    file.write_bytes(file.read_bytes() * 2)
+    with pytest.raises(ValueError, match=f"made from other {told} data"):
+        open_judges(StyleData.open(directory), tmp_path / "work", progress=False)
+
+
 def test_partial_training_split_is_found_and_noted(directory: Path, judges: Judges) -> None:
     for style in ("neg", "pos"):
         (directory / f"train.{style}.gz").unlink()

@@ -168,6 +168,7 @@ def inserts_at_start(before: str, after: str) -> bool:
 def open_judges(data: StyleData, work_dir: Path, seeds: Sequence[int] = (0,), *, progress: bool = True) -> Judges:
     """Loads the judges of a data set from `work_dir`; what is not there yet is trained and saved there."""
     claim(work_dir, data.name, data.train_files.values())
+    claim(work_dir, f"{data.name}-dev", data.dev_files.values())  # by which a judge's best weights are chosen
     widths = AMAZON_WIDTHS if data.name == "amazon" else YELP_WIDTHS
     classifiers = tuple(
         _open_classifier(

@@ -51,6 +51,7 @@ class SystemOutputs:
 class StyleData:
     name: str  # of the data set: "yelp", "amazon", or whatever the directory is called
     train_files: dict[str, Path]
+    dev_files: dict[str, Path]
     dev: dict[str, Lines]
     test: dict[str, Lines]
     references: dict[str, Lines]
@@ -62,7 +63,8 @@ class StyleData:
         if not directory.is_dir():
             raise FileNotFoundError(f"The data directory {directory} does not exist.")
         train_files = {style: _training_file(directory, style) for style in STYLES}
-        dev = {style: read_lines(directory / f"dev.{style}") for style in STYLES}
+        dev_files = {style: directory / f"dev.{style}" for style in STYLES}
+        dev = {style: read_lines(file) for style, file in dev_files.items()}
         test = {style: read_lines(directory / f"test.{style}") for style in STYLES}
         references = {
             direction: _read_aligned(directory / "references" / f"reference.li.{direction}", test, direction)
@@ -73,7 +75,7 @@ class StyleData:
         for name in sorted(names, key=paper_order):
             outputs = {d: _read_aligned(directory / "outputs" / f"{name}.{d}", test, d) for d in DIRECTIONS}
             systems.append(SystemOutputs(name, outputs["neg2pos"], outputs["pos2neg"]))
-        return cls(directory.resolve().name, train_files, dev, test, references, tuple(systems))
+        return cls(directory.resolve().name, train_files, dev_files, dev, test, references, tuple(systems))
 
     def train_lines(self, style: str) -> Lines:
         """The training split of one style; large, so read when asked for."""
