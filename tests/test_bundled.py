@@ -68,6 +68,16 @@ def test_a_word_takes_the_place_of_a_word(news):
         news.replace(text, (6, 6))
 
 
+def test_nothing_is_missing_behind_an_opening_mark(news):
+    """Training takes words out, and never what is glued to a mark: what is asked there has no meaning."""
+    text = 'The chief executive said that company (based in Ohio) had paid "too much" for AT&T, some $159 million.'
+    places = [slot.char for slot in news.locate(text, top=100)]
+    assert text[: places[0]].endswith("said that ")
+    assert not {text[char - 1] for char in places} & set('("$&')
+    removed = {deletion.removed for deletion in news.delete(text, unit="word", top=100)}
+    assert {"(based", ")", '"too', "much", "$159", "AT&T", ","} <= removed
+
+
 def test_tokens_that_are_part_of_a_character_are_one_unit(news):
     text = "😀 bad 👨‍👩‍👧‍👦 naïve word."
     found = sorted(news.delete(text, unit="token", top=100), key=lambda deletion: deletion.start)

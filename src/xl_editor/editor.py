@@ -213,7 +213,7 @@ class Editor:
         self._check_style(style)
         _check_within("top", top, 1)
         encoded = self._encode(text)
-        gaps = [first for first, _ in _written_words(encoded)] + [len(encoded.ids)]
+        gaps = [first for first, _ in _written_words(encoded, self.codec)] + [len(encoded.ids)]
         window, track = Windows.of(encoded).around, _shown("locate", progress)
         found = yield from operations.locate(encoded.ids, gaps, style, window=window, track=track)
         slots = []
@@ -332,7 +332,7 @@ class Editor:
         self._check_style(style)
         _check_within("top", top, 1)
         encoded = self._encode(text)
-        spans = _spans(encoded, unit)
+        spans = _spans(encoded, unit, self.codec)
         measure: operations.Measure = by or ("information" if unit == "sentence" else "ratio")
         if measure not in get_args(operations.Measure):
             raise EditorError(f"by must be {' or '.join(get_args(operations.Measure))}, got {by!r}.")
@@ -679,11 +679,11 @@ def _shown(what: str, progress: bool) -> operations.Track:
     return go_through
 
 
-def _spans(encoded: EncodedText, unit: Unit) -> list[tuple[int, int]]:
+def _spans(encoded: EncodedText, unit: Unit, codec: Codec) -> list[tuple[int, int]]:
     """Tokens of all units of a text."""
     if unit == "token":
         return _tokens_of_characters(encoded)
-    words = _written_words(encoded)
+    words = _written_words(encoded, codec)
     if unit == "word":
         return words
     if unit == "span":
@@ -694,11 +694,15 @@ def _spans(encoded: EncodedText, unit: Unit) -> list[tuple[int, int]]:
     raise EditorError(f"unit must be one of {', '.join(get_args(Unit))}, got {unit!r}.")
 
 
-def _written_words(encoded: EncodedText) -> list[tuple[int, int]]:
-    """Tokens of the words as people write them: "can't" is one, though a model may read it as two."""
+def _written_words(encoded: EncodedText, codec: Codec) -> list[tuple[int, int]]:
+    """Tokens of the words as people write them: "can't" is one, though a model may read it as two.
+
+    So is "$159", unless the model was trained to put something in between.
+    """
     firsts, previous_end = [], -1
     for word in encoded.words:
-        if word.start != previous_end or not is_clitic(encoded.text[word.start : word.end]):
+        goes_on = is_clitic(encoded.text[word.start : word.end]) or not codec.may_follow_a_slot(encoded.ids[word.first])
+        if word.start != previous_end or not goes_on:
             firsts.append(word.first)
         previous_end = word.end
     return list(pairwise([*firsts, len(encoded.ids)]))

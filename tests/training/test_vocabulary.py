@@ -8,6 +8,7 @@ import sys
 import pytest
 from tokenizers import Tokenizer
 
+from xl_editor.text import starts_word
 from xl_editor.training.vocabulary import (
     END,
     SPECIAL_TOKENS,
@@ -15,7 +16,6 @@ from xl_editor.training.vocabulary import (
     is_special,
     pretrained_tokenizer,
     special_ids,
-    starts_word,
     train_tokenizer,
 )
 

@@ -12,7 +12,7 @@ this user writes.
 """
 
 from .blanks import BLANK, split_blanks, without_blank
-from .codec import TOKENIZER_FILE, Codec
+from .codec import TOKENIZER_FILE, Codec, starts_word
 from .encoded import EncodedText, TextFormat
 from .rewriting import Applied
 from .words import Span, is_clitic, joined, would_fuse
@@ -28,6 +28,7 @@ __all__ = [
     "is_clitic",
     "joined",
     "split_blanks",
+    "starts_word",
     "without_blank",
     "would_fuse",
 ]

@@ -9,6 +9,8 @@ from functools import cached_property
 from itertools import pairwise
 from os import PathLike, fspath
 
+import numpy as np
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
@@ -30,7 +32,27 @@ _UNKNOWN_TOKENS = ("<unk>", "[UNK]")
 _CONTROL_TOKEN = re.compile(r"<(?:end|m|cls|sep|pad|mask|unk|s|/s|eop|eod|style:.*)>|\[UNK\]", re.DOTALL)
 _NEGATED_STEMS = {"can": "ca", "will": "wo", "shall": "sha"}  # as the Treebank cuts can't, won't, shan't
 _FULL_STEMS = {stem: full for full, stem in _NEGATED_STEMS.items()}
+# Marks of a token that follows a space: byte-level BPE's, and SentencePiece's.
+_SPACE_MARKS = ("Ġ", "▁")
+# What begins a word without a space before it: then slots before a full stop or an "'s" are trained, too.
+_CLOSING_MARKS = frozenset('.,;:!?%)]}…"”»')
+_WRITTEN_CLITICS = frozenset(apostrophe + clitic for apostrophe in "'’" for clitic in ("s", "m", "re", "ve", "ll", "d"))
 _PRONOUNS = frozenset({"i", "you", "he", "she", "it", "we", "they", "that", "this", "there", "who", "what"})
+
+
+def starts_word(tokenizer: Tokenizer) -> NDArray[np.bool_]:
+    """For each entry of the vocabulary, whether it begins a word. *Shape:* (vocabulary,).
+
+    That is what follows a space, a closing mark, or an English clitic: "time" "." and "it" "'s" are words.
+    """
+    if isinstance(tokenizer.model, WordLevel):
+        return np.ones(tokenizer.get_vocab_size(), dtype=np.bool_)
+    table = np.zeros(tokenizer.get_vocab_size(), dtype=np.bool_)
+    for token, id_ in tokenizer.get_vocab().items():
+        # The decoder, because byte-level BPE writes characters beyond ASCII in disguise.
+        text = tokenizer.decoder.decode([token]) if tokenizer.decoder else token
+        table[id_] = token.startswith(_SPACE_MARKS) or _CLOSING_MARKS.issuperset(text) or text in _WRITTEN_CLITICS
+    return table
 
 
 class Codec:
@@ -102,6 +124,17 @@ class Codec:
         return tuple(
             sorted(id for token, id in vocabulary.items() if token[0] == self._marker or not token[0].isalnum())
         )
+
+    @cached_property
+    def _starts_word(self) -> NDArray[np.bool_]:
+        return starts_word(self._tokenizer)
+
+    def may_follow_a_slot(self, id: int) -> bool:
+        """Whether a token begins a word, before which insertions are trained.
+
+        What is glued to an opening mark does not: no model that takes words out has seen what goes into "$‸159".
+        """
+        return bool(self._starts_word[id])
 
     def knows_word(self, word: str) -> bool:
         """Say whether a word, written so, is an entry of the vocabulary."""

@@ -26,14 +26,13 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from xl_editor.files import DAMAGED, content_digest, sync, sync_tree, unpack
-from xl_editor.text import TOKENIZER_FILE
+from xl_editor.text import TOKENIZER_FILE, starts_word
 from xl_editor.training.sampling import Bools, Ints, random_bits
 from xl_editor.training.vocabulary import (
     Kind,
     is_special,
     may_be_style,
     special_ids,
-    starts_word,
     train_tokenizer,
 )
 

@@ -146,7 +146,7 @@ def sample_slots(
     Args:
         tokens: all the tokens of the corpus; memory-mapped is fine, and only read for `unit="word"`.
         unit: intervals of tokens, as in the paper, or of whole words.
-        starts_word: for each entry of the vocabulary, whether it begins a word (`vocabulary.starts_word`).
+        starts_word: for each entry of the vocabulary, whether it begins a word (`text.starts_word`).
 
     """
     if unit == "token":

@@ -27,13 +27,6 @@ SENTENCEPIECE_FILE = "spiece.model"
 PAD, UNK, CLS, SEP, MASK, END = SPECIAL_TOKENS = ("<pad>", "<unk>", "<cls>", "<sep>", "<mask>", "<end>")
 STYLE_PREFIX, STYLE_SUFFIX = "<style:", ">"
 
-# Marks of a token that follows a space: byte-level BPE's, and SentencePiece's.
-SPACE_MARKS = ("Ġ", "▁")
-# What begins a word without a space before it: then slots before a full stop or an "'s" are trained, too.
-CLOSING_MARKS = frozenset('.,;:!?%)]}…"”»')
-CLITICS = frozenset(apostrophe + clitic for apostrophe in "'’" for clitic in ("s", "m", "re", "ve", "ll", "d"))
-
-
 # Entries that a vocabulary of pieces has at the least, beside special tokens: every byte, for byte-level BPE.
 MIN_LEARNT = {"bpe": 256, "unigram": 1}
 
@@ -278,19 +271,4 @@ def is_special(tokenizer: Tokenizer) -> NDArray[np.bool_]:
     """For each entry of the vocabulary, whether it is no piece of text. *Shape:* (vocabulary,)."""
     table = np.zeros(tokenizer.get_vocab_size(), dtype=np.bool_)
     table[[id_ for id_, token in tokenizer.get_added_tokens_decoder().items() if token.special]] = True
-    return table
-
-
-def starts_word(tokenizer: Tokenizer) -> NDArray[np.bool_]:
-    """For each entry of the vocabulary, whether it begins a word. *Shape:* (vocabulary,).
-
-    That is what follows a space, a closing mark, or an English clitic: "time" "." and "it" "'s" are words.
-    """
-    if isinstance(tokenizer.model, models.WordLevel):
-        return np.ones(tokenizer.get_vocab_size(), dtype=np.bool_)
-    table = np.zeros(tokenizer.get_vocab_size(), dtype=np.bool_)
-    for token, id_ in tokenizer.get_vocab().items():
-        # The decoder, because byte-level BPE writes characters beyond ASCII in disguise.
-        text = tokenizer.decoder.decode([token]) if tokenizer.decoder else token
-        table[id_] = token.startswith(SPACE_MARKS) or CLOSING_MARKS.issuperset(text) or text in CLITICS
     return table
