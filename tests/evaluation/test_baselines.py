@@ -196,14 +196,16 @@ def test_the_transformer_decodes_greedily(transformer):
 
 def test_the_rules_of_models_with_end_are_the_papers(transformer):
     model = Seq2Seq(transformer, FORMAT)
-    rules = EndRules(None, model.score, lambda contexts: model.decode(contexts, 6))
+    rules = EndRules(None, model.score, model.decode)
     for text in texts_of(5, seed=4):
         gaps = range(1, len(text))
         ends = [seq2seq_logprobs(transformer, text[:gap], (), text[gap:])[0] for gap in gaps]
         assert rules.needs([(text, gaps)])[0] == pytest.approx(ends, abs=1e-4)
-        (filled,) = rules.fill([Blank(Context.around(text, 2, 2), 3)])
-        assert filled.plain == model.decode([Context.around(text, 2, 2)], 6)[0]
-        assert filled.ranked is None
+        bounds = {3: 10, 8: 16, 5: 10, 6: 12}  # by the tokens of the truth: max(10, 2 × truth), as for L2R
+        blanks = [Blank(Context.around(text, 2, 2), n_truth) for n_truth in bounds]
+        for filled, bound in zip(rules.fill(blanks), bounds.values(), strict=True):
+            assert filled.plain == model.decode([Context.around(text, 2, 2)], bound)[0]
+            assert filled.ranked is None
         spans = [(1, 2), (1, 3), (2, 3)]
         for (a, b), misfit in zip(spans, rules.misfits([(text, spans)])[0], strict=True):
             left, y, right = text[:a], text[a:b], text[b:]
@@ -212,6 +214,12 @@ def test_the_rules_of_models_with_end_are_the_papers(transformer):
             assert misfit.ratio == pytest.approx(standing / nothing, rel=1e-3)
             whole = seq2seq_logprobs(transformer, (), left + right, ())  # the source is `<m>`
             assert misfit.perplexity_without == pytest.approx(perplexity(whole), rel=1e-3)
+
+
+def test_what_does_not_end_is_cut_where_l2r_must_end():
+    blanks = [Blank(Context(((4,), (5,))), n_truth) for n_truth in (3, 8, 40, 5, 6, 0)]
+    endless = EndRules(None, lambda asked: [], lambda contexts, n: [tuple(range(n)) for _ in contexts])
+    assert [len(filled.plain) for filled in endless.fill(blanks)] == [10, 16, 80, 10, 12, 10]
 
 
 def test_the_transformer_reads_longer_texts_than_it_was_trained_on(tmp_path, transformer):

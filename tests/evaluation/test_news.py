@@ -216,7 +216,7 @@ def test_an_evaluation_that_was_interrupted_goes_on(editor, tmp_path, monkeypatc
     with pytest.raises(KeyboardInterrupt):
         evaluate_news(rules, tasks, tmp_path, progress=False)
     (kept,) = tmp_path.iterdir()
-    kept.write_text(kept.read_text() + '["Infill from 5", [["cut sho')
+    kept.write_text(kept.read_text() + '["Infill, bounded from 5", [["cut sho')
     scores = evaluate_news(rules, tasks, tmp_path, progress=False)
     assert asked == [5, 5, 5, 2]  # what was interrupted is asked again, and nothing else
     assert scores == evaluate_news(rules_of(editor), tasks, progress=False)

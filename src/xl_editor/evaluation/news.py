@@ -91,7 +91,7 @@ def evaluate_news(rules: Rules, tasks: NewsTasks, kept_in: Path | None = None, *
         return found
 
     located = np.array(answers_to(tasks.locate, _locate, "Locate"))
-    filled = answers_to(tasks.infill, _infill, "Infill")
+    filled = answers_to(tasks.infill, _infill, "Infill, bounded")
     deleted = np.array(answers_to(tasks.delete, _delete, "Delete"))
     answers = [task.answer for task in tasks.infill]
     plain, ranked = [texts[0] for texts in filled], [texts[1] for texts in filled if texts[1] is not None]

@@ -8,6 +8,7 @@ answer in token ids; `open_rules` finds out which a model directory wants.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -25,8 +26,9 @@ from xl_editor.model import XLEditorModel, read_settings
 from xl_editor.operations import Span, shared_information
 from xl_editor.text import TOKENIZER_FILE, Codec, TextFormat
 
-MAX_INFILL_TOKENS = 48  # of greedy decoding
 LEAST_LENGTHS = 10  # that L2R tries
+
+Decode = Callable[[list[Context], int], list[Ids]]  # greedily, up to a length
 
 Score = Callable[[list[Insertion]], list[Scored]]
 NOWHERE = Context(((), ()))  # a whole text is what is inserted here
@@ -35,7 +37,12 @@ NOWHERE = Context(((), ()))  # a whole text is what is inserted here
 @dataclass(frozen=True)
 class Blank:
     context: Context
-    n_truth: int  # tokens of what was there: bounds the lengths that L2R tries, and nothing else
+    n_truth: int  # tokens of what was there
+
+    @property
+    def max_length(self) -> int:
+        """The paper's bound for the lengths that L2R tries. It holds for all, or BLEU would depend on another."""
+        return max(LEAST_LENGTHS, 2 * self.n_truth)
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ class EndRules:
         self,
         codec: Codec,
         score: Score,
-        decode: Callable[[list[Context]], list[Ids]],
+        decode: Decode,
         weights: Iterable[torch.Tensor] = (),
     ) -> None:
         self.codec = codec
@@ -86,7 +93,15 @@ class EndRules:
         return [[scored.logprob for scored in of_text] for of_text in _answered(self._score, asked)]
 
     def fill(self, blanks: Sequence[Blank]) -> list[Filled]:
-        return [Filled(ids) for ids in self._decode([blank.context for blank in blanks])]
+        alike = defaultdict(list)  # in how long they may get, so that few are decoded further than they may
+        for index, blank in enumerate(blanks):
+            alike[blank.max_length.bit_length()].append(index)
+        found: dict[int, Filled] = {}
+        for indices in alike.values():
+            longest = max(blanks[i].max_length for i in indices)
+            decoded = self._decode([blanks[i].context for i in indices], longest)
+            found |= {i: Filled(ids[: blanks[i].max_length]) for i, ids in zip(indices, decoded, strict=True)}
+        return [found[i] for i in range(len(blanks))]
 
     def misfits(self, texts: Sequence[tuple[Ids, Sequence[Span]]]) -> list[list[Misfit]]:
         def compared(ids: Ids, a: int, b: int) -> tuple[Insertion, Insertion]:
@@ -108,8 +123,7 @@ class PairRules:
         return [[scored.logprob for scored in of_text] for of_text in _answered(self.model.score, asked)]
 
     def fill(self, blanks: Sequence[Blank]) -> list[Filled]:
-        lengths = [range(1, max(LEAST_LENGTHS, 2 * blank.n_truth) + 1) for blank in blanks]
-        asked = [[(blank.context, n) for n in of_blank] for blank, of_blank in zip(blanks, lengths, strict=True)]
+        asked = [[(blank.context, n) for n in range(1, blank.max_length + 1)] for blank in blanks]
         tried = _answered(self.model.decode, asked)
         texts = [
             [Insertion(NOWHERE, blank.context.parts[0] + y.ids + blank.context.parts[1]) for y in fillings]
@@ -183,17 +197,12 @@ def open_rules(name: str | Path) -> Rules:
 
     transformer = MarianMTModel.from_pretrained(directory, dtype=torch.float32)  # it may be kept in half precision
     seq2seq = Seq2Seq(transformer, format)
-    return EndRules(
-        codec,
-        seq2seq.score,
-        lambda contexts: seq2seq.decode(contexts, MAX_INFILL_TOKENS),
-        transformer.state_dict().values(),
-    )
+    return EndRules(codec, seq2seq.score, seq2seq.decode, transformer.state_dict().values())
 
 
 def rules_of(editor: Editor) -> EndRules:
-    def decode(contexts: list[Context]) -> list[Ids]:
-        greedily = Decoding(min_length=1, max_length=MAX_INFILL_TOKENS)
+    def decode(contexts: list[Context], max_length: int) -> list[Ids]:
+        greedily = Decoding(min_length=1, max_length=max_length)
         return [best.ids for (best,) in editor.engine.decode(contexts, greedily)]
 
     return EndRules(editor.codec, editor.engine.score, decode, editor.model.state_dict().values())
