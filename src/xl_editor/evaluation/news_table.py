@@ -20,7 +20,8 @@ HEADER = table_header(
 TITLES = {
     "main": "Post-editing news",
     "empty_rate 0.1": "The same, empty intervals trained in one case of ten",
-    "ablation": "After a third of the steps: what empty intervals and several slots do, and L2R beside them",
+    "ablation": "What empty intervals and several slots do (a third of the steps each)",
+    "a third": "A baseline after a third of the steps",
 }
 
 
@@ -36,8 +37,9 @@ class NewsRow:
 
 
 def write_news_table(groups: Mapping[str, Sequence[NewsRow]], tasks: NewsTasks, directory: Path) -> None:
-    """Writes `news.md` and `news.json`."""
+    """Writes `news.md`, `news.json` and `news-infills.md`."""
     write_results(directory, "news", markdown_table(groups, tasks), json_table(groups, tasks))
+    (directory / "news-infills.md").write_text(sampled_infills(groups, tasks), encoding="utf-8")
 
 
 def markdown_table(groups: Mapping[str, Sequence[NewsRow]], tasks: NewsTasks) -> str:
@@ -71,17 +73,19 @@ def json_table(groups: Mapping[str, Sequence[NewsRow]], tasks: NewsTasks) -> dic
     }
 
 
-def sampled_infills(rows: Sequence[NewsRow], tasks: NewsTasks) -> str:
+def sampled_infills(groups: Mapping[str, Sequence[NewsRow]], tasks: NewsTasks) -> str:
     """A few instances, chosen by a fixed seed, with what every model fills in."""
     lines = []
     for index in sorted(Random(0).sample(range(len(tasks.infill)), min(N_SHOWN_INFILLS, len(tasks.infill)))):
         task = tasks.infill[index]
         lines += [f"> {task.left} **[_]** {task.right}", "", table_header("", "what goes there")]
         lines.append(table_row(["**answer**", _cell(task.answer)]))
-        for row in rows:
-            lines.append(table_row([row.name, _cell(row.scores.infilled[index])]))
-            if row.scores.infilled_rank:
-                lines.append(table_row([f"{row.name} + rank", _cell(row.scores.infilled_rank[index])]))
+        for group, rows in groups.items():
+            told = "" if group == "main" else f" ({group})"
+            for row in rows:
+                lines.append(table_row([f"{row.name}{told}", _cell(row.scores.infilled[index])]))
+                if row.scores.infilled_rank:
+                    lines.append(table_row([f"{row.name} + rank{told}", _cell(row.scores.infilled_rank[index])]))
         lines.append("")
     return "\n".join(lines)
 
