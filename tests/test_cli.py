@@ -57,6 +57,22 @@ def test_every_command_answers_in_json_and_in_words(editor, toy_directory):
     assert json.loads(done.stdout)["styles"] == pytest.approx(editor.classify("the food was great ."))
 
 
+def test_an_article_in_a_file_can_be_one_text(toy_directory, tmp_path):
+    model = ["--model", str(toy_directory)]
+    article = tmp_path / "article.txt"
+    article.write_text("The food was great.\nThe staff was slow.\n\nThe pizza was cold.\n")
+    for command, key in {"locate": "slots", "delete": "deletions"}.items():
+        asked = [command, "--json", "--file", str(article), *model]
+        assert len(run_here(*asked).stdout.splitlines()) == 4
+        expected = json.loads(run_here(command, article.read_text(), "--json", *model).stdout)
+        assert len(expected[key]) > 1
+        for how in ({"asked": ["--file", str(article)]}, {"asked": ["-"], "stdin": article.read_text()}):
+            done = run_here(command, "--json", "--whole", *how.pop("asked"), *model, **how)
+            assert json.loads(done.stdout) == expected
+    refused = run_here("locate", "--whole", "some text", *model)
+    assert (refused.returncode, refused.stderr) == (2, b"xl-editor: --whole is for --file or standard input.\n")
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

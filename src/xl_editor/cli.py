@@ -102,6 +102,9 @@ Beam = Annotated[
     typer.Option(help="Width of the search, at least --top; by default 5 or --top, and more at its start."),
 ]
 MaxLength = Annotated[int, typer.Option(help="Most tokens of an insertion.")]
+Whole = Annotated[
+    bool, typer.Option("--whole", help="Read --file, or standard input, as one text of many lines: an article.")
+]
 Sample = Annotated[bool, typer.Option("--sample", help="Draw at random instead of searching for the best.")]
 TopK = Annotated[int, typer.Option(help="With --sample: from the K most probable tokens only; 0 for all.")]
 TopP = Annotated[float, typer.Option(help="With --sample: from the fewest tokens with this much probability.")]
@@ -115,15 +118,21 @@ def locate(
     model: Model = None,
     top: Top = 5,
     style: Style = None,
+    whole: Whole = False,
     as_json: Json = False,
 ) -> None:
     """Where is something missing? Prints the places most in need of text.
 
+    A text may be long: each place is looked at among the sentences around it.
+
     xl-editor locate "The state and EPA have found poor air quality San Joaquin Valley."
+
+    xl-editor locate --whole --file article.txt --top 10
     """
     editor = _load(model, of_styles=style is not None)
-    progress = _is_watched(texts)
-    _answer(texts, file, as_json, "slots", lambda text: editor.locate(text, top, style, progress=progress))
+    progress = _is_watched(texts, whole)
+    asked = _read(texts, file, whole=whole)
+    _answer(asked, as_json, "slots", lambda text: editor.locate(text, top, style, progress=progress))
 
 
 @app.command()
@@ -148,7 +157,7 @@ def infill(
     editor = _load(model, of_styles=style is not None)
     how: dict[str, Any] = {"beam": beam, "max_length": max_length, "sample": sample}
     how |= {"top_k": top_k, "top_p": top_p, "seed": seed}
-    _answer(texts, file, as_json, "fillings", lambda text: editor.infill(text, top, style=style, **how))
+    _answer(_read(texts, file), as_json, "fillings", lambda text: editor.infill(text, top, style=style, **how))
 
 
 @app.command()
@@ -165,7 +174,7 @@ def score(
         whole, span = _marked(text)
         return [editor.score_at(whole, span, style)]
 
-    _answer(texts, file, as_json, None, ask)
+    _answer(_read(texts, file), as_json, None, ask)
 
 
 @app.command()
@@ -195,7 +204,7 @@ def replace(
         whole, span = _marked(text)
         return editor.replace(whole, span, top, style=style, **how)
 
-    _answer(texts, file, as_json, "edits", ask, read=lambda text: _marked(text)[0])
+    _answer(_read(texts, file), as_json, "edits", ask, read=lambda text: _marked(text)[0])
 
 
 @app.command()
@@ -214,6 +223,7 @@ def delete(
         ),
     ] = None,
     style: Style = None,
+    whole: Whole = False,
     as_json: Json = False,
 ) -> None:
     """What does not belong? Prints the parts that fit least, each with the number that says so.
@@ -222,11 +232,15 @@ def delete(
     perplexity against that of nothing there (ratio, printed with log-odds). rank goes by the perplexity of the rest; in
     a long text by how much that lowers the perplexity of the sentences around.
 
+    A text may be long; a sentence longer than 128 tokens then comes in parts.
+
     xl-editor delete "We met at noon. Bananas are yellow. Lunch was short." --unit sentence
+
+    xl-editor delete --whole --file article.txt
     """
     editor = _load(model, of_styles=style is not None)
-    how: dict[str, Any] = {"unit": unit, "style": style, "by": by, "progress": _is_watched(texts)}
-    _answer(texts, file, as_json, "deletions", lambda text: editor.delete(text, top=top, **how))
+    how: dict[str, Any] = {"unit": unit, "style": style, "by": by, "progress": _is_watched(texts, whole)}
+    _answer(_read(texts, file, whole=whole), as_json, "deletions", lambda text: editor.delete(text, top=top, **how))
 
 
 @app.command()
@@ -249,7 +263,7 @@ def classify(
             styles = dict(sorted(styles.items(), key=lambda found: -found[1])[:top])
         return [_Styles(styles)]
 
-    _answer(texts, file, as_json, None, ask)
+    _answer(_read(texts, file), as_json, None, ask)
 
 
 @app.command()
@@ -280,7 +294,7 @@ def transfer(
         found = editor.transfer(text, to, source, preset, max_steps, threshold, keep or ())
         return [found if trace or as_json else _Plain(found.text)]
 
-    _answer(texts, file, as_json, None, ask, alone=True)
+    _answer(_read(texts, file), as_json, None, ask, alone=True)
 
 
 @app.command()
@@ -653,8 +667,7 @@ def _default_model(*, of_styles: bool) -> str:
 
 
 def _answer(
-    texts: list[str] | None,
-    file: Path | None,
+    texts: tuple[list[str] | Iterator[str], bool],
     as_json: bool,
     plural: str | None,
     ask: Callable[[str], list[Any]],
@@ -662,10 +675,10 @@ def _answer(
     alone: bool = False,
     read: Callable[[str], str] = str,
 ) -> None:
-    """Answer for each text; several texts go on after one that cannot be answered (an option that cannot ends all).
+    """Answer for each text that was `_read`.
 
-    Several texts are printed above their answers, unless an answer can stand `alone`. Offsets are into the text as it
-    is `read`.
+    Several go on after one that cannot be answered; an option that cannot ends all. They are printed above their
+    answers, unless an answer can stand `alone`. Offsets are into the text as it is `read`.
     """
     from rich.console import Console
 
@@ -675,7 +688,7 @@ def _answer(
         _refuse("Standard output is closed.")
     sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]  # bytes come out as they went in
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-    asked, many = _read(texts, file)
+    asked, many = texts
     failed = False
     for number, text in enumerate(_with_progress(asked), start=1):
         if as_json:  # JSON is UTF-8: what is none cannot come out as it went in
@@ -718,26 +731,32 @@ def _print_failure(number: int, text: str, error: TextError, as_json: bool, alon
     print(f"xl-editor: text {number}: {error}", file=sys.stderr)
 
 
-def _read(texts: list[str] | None, file: Path | None) -> tuple[list[str] | Iterator[str], bool]:
+def _read(texts: list[str] | None, file: Path | None, *, whole: bool = False) -> tuple[list[str] | Iterator[str], bool]:
     """The texts given, or the lines of a file or of standard input; and whether there may be several."""
     if texts and file:
         _refuse("Give texts or --file, not both.")
     if file:
         with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="\n") as lines:
+            if whole:
+                return [lines.read()], False
             return [line.rstrip("\r\n") for line in lines], True
     if texts and texts != ["-"]:
+        if whole:
+            _refuse("--whole is for --file or standard input.")
         if "-" in texts:
             _refuse("Give texts, or '-' for standard input, not both.")
         return texts, len(texts) > 1
     if sys.stdin is None or (not texts and sys.stdin.isatty()):
         _refuse("Give a text, or pipe some in; see --help.")
     sys.stdin.reconfigure(encoding="utf-8-sig", errors="surrogateescape", newline="\n")  # type: ignore[union-attr]
+    if whole:
+        return [sys.stdin.read()], False
     return (line.rstrip("\r\n") for line in sys.stdin), True
 
 
-def _is_watched(texts: list[str] | None) -> bool:
+def _is_watched(texts: list[str] | None, whole: bool) -> bool:
     """Whether a person waits for the answer about a single text: that about a long one is worth a progress bar."""
-    return texts is not None and len(texts) == 1 and sys.stderr.isatty()
+    return (whole or (texts is not None and len(texts) == 1)) and sys.stderr.isatty()
 
 
 def _with_progress(texts: list[str] | Iterator[str]) -> Iterable[str]:

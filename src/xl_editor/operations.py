@@ -22,7 +22,7 @@ Window = Callable[[int, int], Span]  # for tokens [first, last): those that they
 Track = Callable[[Sequence[Any]], Iterable[Any]]  # goes through the portions of a long work, and may tell how far it is
 Result = TypeVar("Result")
 
-QUESTIONS_AT_ONCE = 512  # about a long text, whose windows would fill the memory if all were asked together
+QUESTIONS_AT_ONCE = 64  # about a long text: progress is told every few seconds, and little memory is used
 
 
 @dataclass(frozen=True)
