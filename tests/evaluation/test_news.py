@@ -15,11 +15,13 @@ import pytest
 import torch
 
 from xl_editor import Editor
+from xl_editor.baselines.l2r import LeftToRight
+from xl_editor.baselines.seq2seq import Seq2Seq
 from xl_editor.context import ContextFormat
 from xl_editor.evaluation import news
 from xl_editor.evaluation.bleu import Interval
 from xl_editor.evaluation.news import evaluate_news, heuristics, measured_share, random_choices
-from xl_editor.evaluation.news_rules import rules_of
+from xl_editor.evaluation.news_rules import EndRules, PairRules, rules_of
 from xl_editor.evaluation.news_tasks import (
     LEAST_WORDS,
     NewsTasks,
@@ -31,6 +33,8 @@ from xl_editor.evaluation.news_tasks import (
 )
 from xl_editor.model import XLEditorConfig, XLEditorModel
 from xl_editor.text import TOKENIZER_FILE, Codec, TextFormat
+from xl_editor.training.recipe import DataRecipe, ModelRecipe, OptimRecipe, Recipe
+from xl_editor.training.run import new_transformer
 from xl_editor.training.vocabulary import special_ids, train_tokenizer
 
 WORDS = [f"w{i}" for i in range(400)]
@@ -153,35 +157,63 @@ def test_a_heuristic_that_works_would_be_noticed(tasks):
     assert heuristics(replace(tasks, delete=tuple(longest)))["Delete, the longest sentence"] > 60
 
 
+needs_news = pytest.mark.skipif("XL_EDITOR_NEWS" not in os.environ, reason="XL_EDITOR_NEWS names a directory")
+
+
 @pytest.mark.slow
-@pytest.mark.skipif("XL_EDITOR_NEWS" not in os.environ, reason="XL_EDITOR_NEWS names a directory of news articles")
-def test_the_real_tasks_give_nothing_away(tmp_path):
-    """Within 3 points of chance: heuristics, and a model with random weights."""
+@needs_news
+def test_no_real_task_was_seen_in_training(tmp_path):
+    """Of the corpus that ours are made from, nine test articles share six sentences with training."""
+    data = Path(os.environ["XL_EDITOR_NEWS"])
+    seen = long_sentences(read_articles(packed_or_not(data, "train")))
+    shared = [sentence for article in read_articles(packed_or_not(data, "test")) for sentence in set(article) & seen]
+    assert (len(shared), len(set(shared))) == (9, 6)
+    assert not leaked(open_tasks(data, tmp_path), set(shared))
+
+
+@pytest.mark.slow
+@needs_news
+@pytest.mark.parametrize("objective", ["xl-editor", "l2r", "seq2seq"])
+def test_the_real_tasks_give_nothing_away(objective, tmp_path):
+    """Within 3 points of chance: heuristics, and every kind of model with random weights."""
     data = Path(os.environ["XL_EDITOR_NEWS"])
     tasks = open_tasks(data, tmp_path)
     assert_nothing_gives_the_answer_away(tasks, points=3)
     texts = (sentence for article in islice(read_articles(packed_or_not(data, "test")), 500) for sentence in article)
-    tokenizer = train_tokenizer(texts, "bpe", size=8000)
-    tokenizer.save(str(tmp_path / "tokenizer.json"))
-    ids = special_ids(tokenizer)
-    context = ContextFormat(sep=ids.sep, cls=ids.cls, unk=ids.unk, mask=ids.mask)
-    torch.manual_seed(0)
-    model = XLEditorModel(
-        XLEditorConfig(
-            vocab_size=tokenizer.get_vocab_size(),
-            n_layer=2,
-            d_model=64,
-            d_inner=128,
-            end_token_id=ids.end,
-            editor={"context": context.to_dict()},
-        )
+    scores = evaluate_news(
+        untrained(objective, texts, tmp_path), replace(tasks, infill=tasks.infill[:20]), progress=False
     )
-    rules = rules_of(Editor(model, Codec.from_file(tmp_path / "tokenizer.json", TextFormat())))
-    scores = evaluate_news(rules, replace(tasks, infill=tasks.infill[:20]), progress=False)
     assert scores.locate.value == pytest.approx(20, abs=3)
     assert scores.delete.value == pytest.approx(100 / 3, abs=3)
     assert scores.delete_rank.value == pytest.approx(100 / 3, abs=3)
     assert scores.delete_information.value == pytest.approx(100 / 3, abs=3)
+
+
+def untrained(objective, texts, directory):
+    """The rules of a model with random weights and a vocabulary from these texts."""
+    tokenizer = train_tokenizer(texts, "bpe", size=8000)
+    tokenizer.save(str(directory / TOKENIZER_FILE))
+    codec = Codec.from_file(directory / TOKENIZER_FILE, TextFormat())
+    ids = special_ids(tokenizer)
+    context = ContextFormat(sep=ids.sep, cls=ids.cls, unk=ids.unk, mask=ids.mask)
+    size = ModelRecipe(n_layer=2, n_head=4, d_model=64, d_inner=128)
+    torch.manual_seed(0)
+    if objective == "seq2seq":
+        recipe = Recipe(objective=objective, data=DataRecipe((), ()), optim=OptimRecipe(1e-3, 1, 1), model=size)
+        model = Seq2Seq(new_transformer(recipe, tokenizer, ids, {}), context)
+        return EndRules(codec, model.score, model.decode)
+    config = XLEditorConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        n_layer=size.n_layer,
+        d_model=size.d_model,
+        d_inner=size.d_inner,
+        end_token_id=ids.end,
+        editor={"context": context.to_dict()},
+    )
+    network = XLEditorModel(config)
+    if objective == "l2r":
+        return PairRules(codec, LeftToRight(network, context))
+    return rules_of(Editor(network, codec))
 
 
 def test_too_few_articles_are_refused():
