@@ -94,6 +94,11 @@ def test_delete_is_the_ranking_by_perplexity_ratio_by_the_rest_or_by_information
         assert omission.information == pytest.approx(information(omission.span), abs=1e-4)
 
 
+def test_a_text_and_nothing_tell_nothing_about_each_other(engine):
+    (omission,) = carry_out(engine, operations.omissions((7, 8, 9), [(0, 3)], by="information"))
+    assert omission.information == 0
+
+
 @settings(max_examples=6, deadline=None)
 @given(st.lists(st.lists(st.sampled_from(list(WORDS)), min_size=1, max_size=2).map(tuple), min_size=3, max_size=3))
 def test_several_blanks_are_a_chain_with_open_slots(engine, parts):

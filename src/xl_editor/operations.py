@@ -230,6 +230,8 @@ def omissions(
 
 def shared_information(whole: Scored, rest: Scored, part: Scored) -> float:
     """What a part and the rest of a text tell about each other, in nats a token of the part, its END included."""
+    if not rest.ids:
+        return 0.0
     return (whole.logprob - rest.logprob - part.logprob) / len(part.token_logprobs)
 
 
