@@ -26,11 +26,10 @@ from xl_editor.model import XLEditorModel, read_settings
 from xl_editor.operations import Span, shared_information
 from xl_editor.text import TOKENIZER_FILE, Codec, TextFormat
 
-LEAST_LENGTHS = 10  # that L2R tries
-
-Decode = Callable[[list[Context], int], list[Ids]]  # greedily, up to a length
+LEAST_LENGTHS = 10  # that L2R tries, and that any model may write
 
 Score = Callable[[list[Insertion]], list[Scored]]
+Decode = Callable[[list[Context], int], list[Ids]]  # greedily, up to a length
 NOWHERE = Context(((), ()))  # a whole text is what is inserted here
 
 
