@@ -16,7 +16,7 @@ from itertools import pairwise
 from xl_editor.sentences import split_sentences
 from xl_editor.text import EncodedText, Span
 
-WINDOW_TOKENS = 128  # some more than the three sentences that the models for running text are trained on
+WINDOW_TOKENS = 128  # some three or four sentences; the models for running text are trained on one to five
 
 
 @dataclass(frozen=True)

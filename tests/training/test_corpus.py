@@ -179,6 +179,20 @@ def test_every_sentence_is_seen_once_an_epoch_in_windows_of_one_article(articles
         assert (n_sentences < window).sum() <= 2 * articles.counts.n_articles
 
 
+def test_articles_may_have_windows_of_different_lengths(articles):
+    found = set()
+    for epoch in (0, 1, 2, None):
+        sequences = articles.sequences(window=5, least_window=2, max_tokens=999, seed=4, epoch=epoch)
+        np.testing.assert_array_equal(sequences.starts[1:], sequences.ends[:-1])
+        of_article = np.searchsorted(articles.sentence_offsets[articles.article_offsets], sequences.starts, "right")
+        sizes = np.diff(np.searchsorted(articles.sentence_offsets, [*sequences.starts, sequences.ends[-1]]))
+        for article in np.unique(of_article):
+            inner = sizes[of_article == article][1:-1]  # those at the ends may be shorter
+            assert len(set(inner)) <= 1
+            found |= set(inner.tolist())
+    assert found == {2, 3, 4, 5}
+
+
 def test_windows_differ_between_epochs_and_seeds_but_not_otherwise(articles):
     def starts(**settings):
         return articles.sequences(window=3, max_tokens=999, **settings).starts.tolist()

@@ -193,6 +193,8 @@ MISTAKES = {
     "no vocabulary": (["vocabulary=null"], "a vocabulary (or model.init) is missing"),
     "vocabulary and init": (["model.init=xlnet-base-cased"], "model.init brings its own vocabulary"),
     "sizes and init": (["vocabulary=null", "model={init: x, n_head: 2}"], "leave model.n_head out"),
+    "shortest above longest": (["data.least_window=2"], "data.least_window is above data.window"),
+    "growth of nothing": (["model={grow: {n_layer: 8}}"], "model.grow needs a model.init"),
     "init that is not there": (
         ["vocabulary=null", "model.init=./zzz"],
         "names ./zzz, which is not a directory",

@@ -262,7 +262,7 @@ def test_sentences_are_taken_at_their_rate_and_other_slots_stay_as_they_were():
     examples = np.arange(0, 10 * N, 10)
     kept = sample_intervals(np.full(N, 10), examples, seed=0, epoch=0, max_slots=3)
     others = sample_sentences(examples, examples + 10, np.arange(0, 10 * N + 1, 10), seed=0, epoch=0)
-    mixed = mix(kept, others, examples, 0.3, seed=0, epoch=0)
+    mixed = mix(kept, others, examples, 0.3, "others", seed=0, epoch=0)
     instead = (mixed.counts != kept.counts) | (mixed.starts != kept.starts).any(1) | (mixed.ends != kept.ends).any(1)
     assert 0.25 < instead.mean() < 0.3 + 5 * np.sqrt(0.21 / N)  # some are the same by chance
     for i in np.flatnonzero(instead)[:100]:

@@ -14,11 +14,13 @@ N_SENTENCES = 300
 PER_STEP = 3
 SETTINGS = {
     "window": 1,
+    "least_window": None,
     "max_tokens": 16,
     "empty_rate": 0.2,
     "max_slots": 2,
     "unit": "token",
     "sentence_rate": 0.0,
+    "whole_rate": 0.0,
     "style_dropout": 0.3,
     "classifier_share": 0.5,
     "tokens_per_batch": 200,
@@ -117,6 +119,18 @@ def test_whole_sentences_are_taken_at_their_rate(new_stream):
     taken = [(b.slots.intervals(i), len(b.tokens[i])) for b in batches for i in range(len(b.tokens))]
     assert all(slots in ([(0, 0)], [(size, size)], [(0, size)]) for slots, size in taken)
     assert len({tuple(slots) for slots, _ in taken}) > 3
+
+
+def test_all_of_a_sequence_is_taken_at_its_rate(new_stream):
+    def share(**settings: float) -> float:
+        stream = new_stream(**settings)
+        batches = [stream[number] for number in range(n_items_an_epoch(stream))]
+        taken = [b.slots.intervals(i) == [(0, len(b.tokens[i]))] for b in batches for i in range(len(b.tokens))]
+        return float(np.mean(taken))
+
+    by_chance = share()
+    assert share(whole_rate=1.0) == 1
+    assert share(whole_rate=0.5) == pytest.approx(0.5 + by_chance / 2, abs=0.1)
 
 
 def test_the_length_is_that_of_the_run(new_stream):

@@ -239,6 +239,23 @@ def test_a_model_with_styles_can_be_trained_on_text_without(tmp_path, own):
     assert len(editor.infill("a1 [_] x3 y3", 1)) == 1
 
 
+def test_a_model_grows_before_it_is_trained_on_but_never_shrinks(tmp_path, own):
+    def begin(name: str, **grow: int) -> toy.Run:
+        recipe = from_model(tmp_path / name, own, optim={"learning_rate": 1e-9, "steps": 1})
+        said = [part for key, size in grow.items() for part in ("--set", f"model.grow.{key}={size}")]
+        return toy.start(recipe, tmp_path / name / "model", *said)
+
+    run = begin("larger", n_layer=4, d_inner=160)
+    assert run.wait() == 0, run.said
+    larger = tmp_path / "larger" / "model"
+    config = XLEditorModel.from_pretrained(larger).config
+    assert (config.n_layer, config.d_inner) == (4, 160)
+    assert toy.log_of(larger, "eval_loss")[-1] == pytest.approx(toy.log_of(own, "eval_loss")[-1], abs=0.05)
+    run = begin("smaller", n_layer=1)
+    assert run.wait() == 2
+    assert "model.grow.n_layer is 1, less than the 2 of model.init" in run.said
+
+
 def test_what_is_said_of_text_and_transfer_is_said_beside_what_init_says(tmp_path):
     first = toy.train(
         from_scratch(tmp_path / "a", text={"lowercase": True, "tokenise": True}, transfer={"forced_insertion": False}),

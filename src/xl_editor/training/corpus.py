@@ -115,22 +115,30 @@ class Corpus:
     fingerprint: str  # of the text and of the vocabulary
     chosen: Bools | None = None  # (n_articles,) the articles that are used; all by default
 
-    def sequences(self, *, window: int, max_tokens: int, seed: int = 0, epoch: int | None = None) -> Sequences:
+    def sequences(
+        self, *, window: int, max_tokens: int, least_window: int | None = None, seed: int = 0, epoch: int | None = None
+    ) -> Sequences:
         """Windows of `window` consecutive sentences that cover each article once.
 
         Where the first window of an article ends depends on (seed, epoch, article), so that other sentences
         meet in the next epoch; without an epoch (for evaluation) it is always a whole one. The windows at
         both ends of an article may be shorter; if `window` > 1, they are left out if they have but one token. What
-        exceeds `max_tokens` is cut off, after a whole word.
+        exceeds `max_tokens` is cut off, after a whole word. With `least_window`, each article has windows of another
+        length, from that to `window`.
         """
         n_sentences = np.diff(self.article_offsets)
-        articles = np.repeat(np.arange(len(n_sentences)), n_sentences)  # of each sentence
+        numbers = np.arange(len(n_sentences))
+        lengths = np.full(len(n_sentences), window)  # of each article's windows
+        if least_window is not None:
+            bits = random_bits(numbers, "length of windows", seed=seed, epoch=-1 if epoch is None else epoch)
+            lengths = least_window + (bits % np.uint64(window - least_window + 1)).astype(np.int64)
+        articles = np.repeat(numbers, n_sentences)  # of each sentence
         index = np.arange(len(articles)) - self.article_offsets[articles]  # within its article
         phase = np.zeros(len(n_sentences), np.int64)
         if epoch is not None:
-            bits = random_bits(np.arange(len(n_sentences)), "phase of windows", seed=seed, epoch=epoch)
-            phase = (bits % np.uint64(window)).astype(np.int64)
-        first = np.flatnonzero((index == 0) | ((index - phase[articles]) % window == 0))
+            bits = random_bits(numbers, "phase of windows", seed=seed, epoch=epoch)
+            phase = (bits % lengths.astype(np.uint64)).astype(np.int64)
+        first = np.flatnonzero((index == 0) | ((index - phase[articles]) % lengths[articles] == 0))
         starts = self.sentence_offsets[first]
         ends = np.append(starts[1:], self.sentence_offsets[-1])
         used = ends - starts >= min(window, 2)

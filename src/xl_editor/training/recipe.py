@@ -57,6 +57,11 @@ class DataRecipe:
     dev: Files | None = _key("The development text, likewise; without it every 50th line or article is held out.", None)
     dir: Path | None = _key("Where these files lie (--set data.dir=DIR); the current directory by default.", None)
     window: int = _key("Consecutive sentences of an article that make a sequence.", 1, least=1)
+    least_window: int | None = _key(
+        "With it, each article has sequences of another length, from this to `window`: for texts of any length.",
+        None,
+        least=1,
+    )
     max_tokens: int = _key("Longer sequences are cut off there, after a whole word, and counted.", 256, least=2)
     bad_lines: Literal["refuse", "skip"] = _key("What to do with a file that has lines which are not UTF-8.", "refuse")
 
@@ -76,6 +81,12 @@ class VocabularyRecipe:
 
 
 @dataclass(frozen=True)
+class GrowthRecipe:
+    n_layer: int | None = _key("Layers, at least as many as there are.", None, least=1)
+    d_inner: int | None = _key("Inner size of the feed-forward network, at least what it is.", None, least=1)
+
+
+@dataclass(frozen=True)
 class ModelRecipe:
     n_layer: int = _key("Layers.", 4, least=1)
     n_head: int = _key("Attention heads.", 4, least=1)
@@ -87,6 +98,7 @@ class ModelRecipe:
         "name. Its sizes and its vocabulary are used.",
         None,
     )
+    grow: GrowthRecipe | None = _key("Make `init` larger first, so that it answers nearly as before.", None)
 
 
 @dataclass(frozen=True)
@@ -96,6 +108,12 @@ class SamplingRecipe:
     unit: Literal["token", "word"] = _key("Intervals of tokens, as in the paper, or of whole words.", "token")
     sentence_rate: float = _key(
         "How often, instead, whole sentences are taken, or nothing between two: what is asked about sentences.",
+        0.0,
+        least=0,
+        most=1,
+    )
+    whole_rate: float = _key(
+        "How often, instead, all of it is taken, as one insertion into nothing: what whole texts are judged by.",
         0.0,
         least=0,
         most=1,
@@ -521,6 +539,12 @@ def _check_combinations(recipe: Recipe, tree: _Tree) -> None:
     for size in ("n_layer", "n_head", "d_model", "d_inner"):
         given = tree.at("model", size) is not tree.at("model")
         refuse(model.init and given, f"model.{size}", f"model.init brings its own sizes; leave model.{size} out")
+    refuse(
+        data.least_window and data.least_window > data.window,
+        "data.least_window",
+        f"data.least_window is above data.window ({data.window})",
+    )
+    refuse(model.grow and not model.init, "model.grow", "model.grow needs a model.init that is to grow")
     if model.init and model.init.startswith((".", "/", "~")):
         there = expanded(model.init).is_dir()
         refuse(not there, "model.init", f"model.init names {model.init}, which is not a directory")

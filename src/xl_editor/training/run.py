@@ -34,9 +34,10 @@ from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE, XLEditorConfig, XLEditorM
 from xl_editor.text import TOKENIZER_FILE, TextFormat
 from xl_editor.training.card import CARD_FILE, CURVE_FILE, SUMMARY_FILE, write_card, write_summary
 from xl_editor.training.corpus import Corpus, find_styles, load_corpus, load_tokenizer
+from xl_editor.training.growth import grown
 from xl_editor.training.muon import Muon, parameter_groups
 from xl_editor.training.objectives import InsertionObjective, Seq2SeqObjective
-from xl_editor.training.recipe import LONGEST_POSITION, Recipe, RecipeError
+from xl_editor.training.recipe import LONGEST_POSITION, GrowthRecipe, Recipe, RecipeError
 from xl_editor.training.stream import EVALUATION, MicroBatches, StreamSettings
 from xl_editor.training.trainer import (
     CHECKPOINTS,
@@ -309,7 +310,17 @@ def new_model(recipe: Recipe, tokenizer: Tokenizer, ids: SpecialIds, editor: dic
     model.load_weights(directory / WEIGHTS_FILE, without_head=lacking_head)
     if (missing := tokenizer.get_vocab_size() - config.vocab_size) > 0:
         model.add_tokens(missing)
-    return model
+    return grown_as_said(model, recipe.model.grow) if recipe.model.grow else model
+
+
+def grown_as_said(model: XLEditorModel, said: GrowthRecipe) -> XLEditorModel:
+    sizes = {}
+    for name in ("n_layer", "d_inner"):
+        now = getattr(model.config, name)
+        sizes[name] = wanted = getattr(said, name) or now
+        if wanted < now:
+            raise RunError(f"model.grow.{name} is {wanted}, less than the {now} of model.init: models only grow.")
+    return grown(model, **sizes)
 
 
 def new_transformer(recipe: Recipe, tokenizer: Tokenizer, ids: SpecialIds, editor: dict[str, Any]) -> MarianMTModel:
@@ -345,11 +356,13 @@ def new_transformer(recipe: Recipe, tokenizer: Tokenizer, ids: SpecialIds, edito
 def stream_settings(recipe: Recipe) -> StreamSettings:
     return StreamSettings(
         window=recipe.data.window,
+        least_window=recipe.data.least_window,
         max_tokens=recipe.data.max_tokens,
         empty_rate=recipe.sampling.empty_rate,
         max_slots=recipe.sampling.max_slots,
         unit=recipe.sampling.unit,
         sentence_rate=recipe.sampling.sentence_rate,
+        whole_rate=recipe.sampling.whole_rate,
         style_dropout=recipe.sampling.style_dropout,
         classifier_share=recipe.classifier.share if recipe.classifier else 0.0,
         tokens_per_batch=recipe.optim.tokens_per_batch,

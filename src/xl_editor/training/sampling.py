@@ -188,9 +188,15 @@ def sample_sentences(starts: Ints, ends: Ints, sentence_offsets: Ints, *, seed: 
     return Slots(to_tokens(chosen.starts), to_tokens(chosen.ends), chosen.counts)
 
 
-def mix(slots: Slots, others: Slots, examples: Ints, rate: float, *, seed: int, epoch: int) -> Slots:
+def all_of_it(lengths: Ints) -> Slots:
+    """One slot a sequence, which is the whole sequence."""
+    ends = lengths.astype(np.int32)[:, None]
+    return Slots(np.zeros_like(ends), ends, np.ones(len(lengths), np.int32))
+
+
+def mix(slots: Slots, others: Slots, examples: Ints, rate: float, choice: str, *, seed: int, epoch: int) -> Slots:
     """Instead of a sequence's slots, at this rate, its one other slot."""
-    instead = uniform(examples, "are whole sentences taken", seed=seed, epoch=epoch) < rate
+    instead = uniform(examples, choice, seed=seed, epoch=epoch) < rate
     unused = ((0, 0), (0, slots.starts.shape[1] - 1))
     return Slots(
         np.where(instead[:, None], np.pad(others.starts, unused), slots.starts),

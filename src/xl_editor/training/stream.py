@@ -21,6 +21,7 @@ from xl_editor.training.sampling import (
     Batches,
     Ints,
     Slots,
+    all_of_it,
     carries_classifier,
     make_batches,
     mix,
@@ -37,11 +38,13 @@ class StreamSettings:
     """How sequences are drawn from a corpus and put into batches; see `recipe` for what each means."""
 
     window: int
+    least_window: int | None
     max_tokens: int
     empty_rate: float
     max_slots: int
     unit: Literal["token", "word"]
     sentence_rate: float
+    whole_rate: float
     style_dropout: float
     classifier_share: float
     tokens_per_batch: int
@@ -94,12 +97,17 @@ class MicroBatches(Dataset[Batch]):
         s = self.settings
         evaluating = epoch == EVALUATION
         sequences = self.corpus.sequences(
-            window=s.window, max_tokens=s.max_tokens, seed=s.seed, epoch=None if evaluating else epoch
+            window=s.window,
+            least_window=s.least_window,
+            max_tokens=s.max_tokens,
+            seed=s.seed,
+            epoch=None if evaluating else epoch,
         )
+        starts, ends = sequences.starts, sequences.ends
         slots = sample_slots(
             self.corpus.tokens,
-            sequences.starts,
-            sequences.ends,
+            starts,
+            ends,
             seed=s.seed,
             epoch=epoch,
             empty_rate=s.empty_rate,
@@ -108,9 +116,12 @@ class MicroBatches(Dataset[Batch]):
             starts_word=self.corpus.starts_word,
         )
         if s.sentence_rate:
-            starts, ends, offsets = sequences.starts, sequences.ends, self.corpus.sentence_offsets
-            sentences = sample_sentences(starts, ends, offsets, seed=s.seed, epoch=epoch)
-            slots = mix(slots, sentences, starts, s.sentence_rate, seed=s.seed, epoch=epoch)
+            sentences = sample_sentences(starts, ends, self.corpus.sentence_offsets, seed=s.seed, epoch=epoch)
+            choice = "are whole sentences taken"
+            slots = mix(slots, sentences, starts, s.sentence_rate, choice, seed=s.seed, epoch=epoch)
+        if s.whole_rate:
+            whole, choice = all_of_it(sequences.lengths), "is all of it taken"
+            slots = mix(slots, whole, starts, s.whole_rate, choice, seed=s.seed, epoch=epoch)
         batches = make_batches(
             sequences.lengths + 1,
             slots.n_targets,
@@ -120,7 +131,7 @@ class MicroBatches(Dataset[Batch]):
             epoch=epoch,
         )
         rate = 0.0 if evaluating else s.style_dropout
-        dropped = style_dropped(sequences.starts, rate, seed=s.seed, epoch=epoch)
+        dropped = style_dropped(starts, rate, seed=s.seed, epoch=epoch)
         return EpochPlan(sequences, slots, dropped, batches)
 
     def _examples(self, plan: EpochPlan, chosen: Ints, *, with_labels: bool) -> Examples:
