@@ -435,7 +435,10 @@ def evaluate_style(
 
 @evaluate_app.command("news")
 def evaluate_news(
-    data: NewsData,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="The articles, as for `reproduce news`, of which the task sets are made."),
+    ] = None,
     work: Annotated[
         Path, typer.Option(help="Where task sets and answers are kept, as JSONL, to be used again.")
     ] = WORK,
@@ -446,7 +449,8 @@ def evaluate_news(
 ) -> None:
     """Measure a model, XL-Editor or a baseline, on the paper's three tasks: Locate, Infill, Delete.
 
-    What has been answered is kept, so that the same command goes on where it was interrupted.
+    What has been answered is kept, so that the same command goes on where it was interrupted. Once the task sets are
+    made, or where others have put them, --data is not needed.
 
     xl-editor evaluate news --model my-model --data news
     """

@@ -111,6 +111,9 @@ def test_sentences_of_the_training_split_are_never_asked_about(tmp_path):
     assert not leaked(tasks, seen)
     careless = make_tasks(ARTICLES[40:], n_tasks=300)
     assert leaked(careless, seen) == {"locate", "infill", "delete"}
+    assert open_tasks(None, tmp_path / "work", n_tasks=300) == tasks  # without the articles, too
+    with pytest.raises(FileNotFoundError, match="name the articles to make them from by --data"):
+        open_tasks(None, tmp_path / "work", n_tasks=30)
     assert open_tasks(tmp_path, tmp_path / "work", n_tasks=300) == tasks  # loaded
     with lzma.open(tmp_path / "train.jsonl.xz", "at") as file:
         file.write(json.dumps({"id": 50, "sents": ARTICLES[0]}) + "\n")

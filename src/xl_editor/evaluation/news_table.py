@@ -19,6 +19,7 @@ HEADER = table_header(
 )
 TITLES = {
     "main": "Post-editing news",
+    "bundled": "The general model that ships (how it was trained is on its card)",
     "empty_rate 0.1": "The same, empty intervals trained in one case of ten",
     "ablation": "What empty intervals and several slots do (a third of the steps each)",
     "a third": "A baseline after a third of the steps",
@@ -27,13 +28,13 @@ TITLES = {
 
 @dataclass(frozen=True)
 class NewsRow:
-    """A model, what it has seen and how it did."""
+    """A model, how it did and, if it was trained for the table, what it has seen."""
 
     name: str
     scores: NewsScores
-    tokens: int
-    passes: float
-    learning_rate: float
+    tokens: int | None = None
+    passes: float | None = None
+    learning_rate: float | None = None
 
 
 def write_news_table(groups: Mapping[str, Sequence[NewsRow]], tasks: NewsTasks, directory: Path) -> None:
@@ -93,7 +94,9 @@ def sampled_infills(groups: Mapping[str, Sequence[NewsRow]], tasks: NewsTasks) -
 def _lines(row: NewsRow, *, with_published: bool) -> Iterator[str]:
     scores = row.scores
     ranked = f"{row.name} + rank"
-    seen = [f"{row.tokens / 1e6:.1f}M", f"{row.passes:.2f}", f"{row.learning_rate:g}"]
+    seen = ["–", "–", "–"]
+    if row.tokens is not None:
+        seen = [f"{row.tokens / 1e6:.1f}M", f"{row.passes:.2f}", f"{row.learning_rate:g}"]
     published = _published(row.name), _published(ranked)
     if not with_published:
         published = "", ""

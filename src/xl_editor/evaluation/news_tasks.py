@@ -82,13 +82,17 @@ class NewsTasks:
         )
 
 
-def open_tasks(data: Path, work_dir: Path, n_tasks: int = N_TASKS, seed: int = 0) -> NewsTasks:
-    """The task sets of a data set, made now or taken from `work_dir`."""
-    train, test = (packed_or_not(data, part) for part in ("train", "test"))
-    claim(work_dir, "news", (train, test))
+def open_tasks(data: Path | None, work_dir: Path, n_tasks: int = N_TASKS, seed: int = 0) -> NewsTasks:
+    """The task sets of a data set, made now or taken from `work_dir`, which is enough if they are there."""
     directory = work_dir / f"news-tasks-{n_tasks}-seed{seed}"
-    if not (directory / "delete.jsonl").exists():  # it is written last
-        make_tasks(list(read_articles(test)), n_tasks, seed, long_sentences(read_articles(train))).save(directory)
+    made = (directory / "delete.jsonl").exists()  # it is written last
+    if data is not None:
+        train, test = (packed_or_not(data, part) for part in ("train", "test"))
+        claim(work_dir, "news", (train, test))
+        if not made:
+            make_tasks(list(read_articles(test)), n_tasks, seed, long_sentences(read_articles(train))).save(directory)
+    elif not made:
+        raise FileNotFoundError(f"{directory} holds no task sets yet; name the articles to make them from by --data.")
     return NewsTasks.load(directory)
 
 

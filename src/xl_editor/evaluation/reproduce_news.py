@@ -31,6 +31,7 @@ from .news_rules import open_rules
 from .news_table import NewsRow, write_news_table
 from .news_tasks import N_TASKS, NewsTasks, open_tasks, packed_or_not
 
+BUNDLED = "news"  # the model that ships
 STEPS = 2500  # an hour of two cores
 LEARNING_RATES = (1e-3, 2e-3, 4e-3)
 FINE_TUNING_RATES = (1e-5, 3e-5, 1e-4)
@@ -51,8 +52,8 @@ class TrainedRow:
     """A row before it is evaluated: a model and how it was trained."""
 
     name: str
-    recipe: Recipe
     directory: Path
+    recipe: Recipe | None  # of this table; the bundled model has others
 
 
 def paper_recipe(data: Path) -> Recipe:
@@ -88,7 +89,7 @@ def reproduce_news(
     init: str | None = None,
     console: Console | None = None,
 ) -> bool:
-    """Train what is not yet trained, evaluate it, and write tables, curves and sampled infills into `output`.
+    """Train what is not yet trained, evaluate it and `news`, and write tables, curves and sampled infills.
 
     Args:
         recipe: the paper's, from which all rows are derived.
@@ -109,12 +110,14 @@ def reproduce_news(
     try:
         for group, row in _trained_rows(runs, init):
             groups.setdefault(group, []).append(_evaluated(row, tasks, work / ANSWERS, runs.console))
-            curves.setdefault(group, {})[row.name] = _curve(row.directory)
+            if row.recipe:
+                curves.setdefault(group, {})[row.name] = _curve(row.directory)
             # What is there is worth reading, though other rows still take hours.
             if len(groups["main"]) >= len(MAIN_ROWS):
                 write_news_table(groups, tasks, output)
                 picture = "news" if group == "main" else f"news-{group.replace(' ', '-')}"
-                plot_losses(curves[group], "passes over the corpus", output / f"{picture}.png")
+                if group in curves:
+                    plot_losses(curves[group], "passes over the corpus", output / f"{picture}.png")
     except InterruptedRunError:
         return False
     return True
@@ -127,6 +130,7 @@ def _trained_rows(runs: Runs, init: str | None) -> Iterator[tuple[str, TrainedRo
     if init is not None:
         for name, objective in {"L2R": "l2r", "XL-Editor": "xl-editor"}.items():
             yield "main", runs.row(f"XLNet fine-tuned as {name}", objective, init=init)
+    yield "bundled", TrainedRow(BUNDLED, find_model(BUNDLED), None)
     for name in ("Transformer", "XL-Editor"):
         yield "empty_rate 0.1", runs.row(name, MAIN_ROWS[name], empty_rate=0.1)
     for name, (empty_rate, max_slots) in ABLATION.items():
@@ -170,7 +174,7 @@ class Runs:
         rate = self._best_rate(plain)
         sampling = SamplingRecipe(empty_rate=empty_rate, max_slots=max_slots)
         recipe = self._set(replace(plain, sampling=sampling), rate, share)
-        return TrainedRow(name, recipe, self._trained(name, recipe))
+        return TrainedRow(name, self._trained(name, recipe), recipe)
 
     def _best_rate(self, recipe: Recipe) -> float:
         """By development loss. It is searched once an objective: rows that only sample other intervals share it."""
@@ -207,9 +211,10 @@ class Runs:
 def _evaluated(row: TrainedRow, tasks: NewsTasks, kept_in: Path, console: Console) -> NewsRow:
     console.print(f"{row.name}: evaluating", highlight=False)
     scores = evaluate_news(open_rules(row.directory), tasks, kept_in, progress=console.is_terminal)
+    if row.recipe is None:
+        return NewsRow(row.name, scores)
     seen = json.loads((row.directory / SUMMARY_FILE).read_text(encoding="utf-8"))
-    rate = row.recipe.optim.learning_rate
-    return NewsRow(row.name, scores, seen["tokens"], seen["passes"], rate)
+    return NewsRow(row.name, scores, seen["tokens"], seen["passes"], row.recipe.optim.learning_rate)
 
 
 def _curve(directory: Path) -> Curve:
