@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.progress import track
 
 from xl_editor.engine import DECIMALS, Context, Ids
+from xl_editor.operations import Span
+from xl_editor.text import Codec
 
 from .bleu import Interval, bleu_of_statistics, corpus_bleu, middle_95_percent, resampling_weights, sentence_statistics
 from .kept import KeptAnswers
@@ -58,9 +60,9 @@ class NewsScores:
     """
 
     locate: Measured
-    infill: Measured
+    infill: Measured | None  # if it was asked
     delete: Measured
-    infill_rank: Measured | None
+    infill_rank: Measured | None  # if the model has a choice
     delete_rank: Measured
     delete_information: Measured
     infilled: tuple[str, ...]  # what was put in, for people to look at
@@ -72,12 +74,14 @@ class NewsScores:
     def render(self) -> str:
         ranked = f", + rank {self.infill_rank}" if self.infill_rank else ""
         return (
-            f"Locate {self.locate} (chance 20)   Infill BLEU {self.infill}{ranked}   "
+            f"Locate {self.locate} (chance 20)   Infill BLEU {self.infill or '–'}{ranked}   "
             f"Delete {self.delete}, + rank {self.delete_rank}, by information {self.delete_information} (chance 33.33)"
         )
 
 
-def evaluate_news(rules: Rules, tasks: NewsTasks, kept_in: Path | None = None, *, progress: bool = True) -> NewsScores:
+def evaluate_news(
+    rules: Rules, tasks: NewsTasks, kept_in: Path | None = None, *, with_infill: bool = True, progress: bool = True
+) -> NewsScores:
     """Ask all, some at a time; answers that are kept in a directory are not asked for again."""
     asked_of = [type(rules).__name__, rules.codec.fingerprint, asdict(tasks)]
     kept = KeptAnswers(kept_in, asked_of, rules.weights) if kept_in else None
@@ -91,13 +95,13 @@ def evaluate_news(rules: Rules, tasks: NewsTasks, kept_in: Path | None = None, *
         return found
 
     located = np.array(answers_to(tasks.locate, _locate, "Locate"))
-    filled = answers_to(tasks.infill, _infill, "Infill, bounded")
+    filled = answers_to(tasks.infill, _infill, "Infill, bounded") if with_infill else []
     deleted = np.array(answers_to(tasks.delete, _delete, "Delete"))
     answers = [task.answer for task in tasks.infill]
     plain, ranked = [texts[0] for texts in filled], [texts[1] for texts in filled if texts[1] is not None]
     return NewsScores(
         locate=measured_share(located),
-        infill=_measured_bleu(plain, answers),
+        infill=_measured_bleu(plain, answers) if plain else None,
         delete=measured_share(deleted[:, 0]),
         infill_rank=_measured_bleu(ranked, answers) if ranked else None,
         delete_rank=measured_share(deleted[:, 1]),
@@ -138,16 +142,19 @@ def _infill(rules: Rules, tasks: Sequence[InfillTask]) -> list[tuple[str, str | 
 
 def _delete(rules: Rules, tasks: Sequence[DeleteTask]) -> list[list[bool]]:
     """Whether the right sentence is found by perplexity ratio, by the perplexity of the rest, and by information."""
-    asked = []
-    for task in tasks:
-        encoded = rules.codec.encode(" ".join(task.sentences))
-        chars = np.cumsum([0, *(len(sentence) + 1 for sentence in task.sentences)])
-        asked.append((encoded.ids, list(pairwise(encoded.slot_at(int(char)) for char in chars))[1:-1]))
     found = []
+    asked = [candidates(rules.codec, task) for task in tasks]
     for misfits, task in zip(rules.misfits(asked), tasks, strict=True):
         measures = zip(*((-np.log(m.ratio), np.log(m.perplexity_without), m.information) for m in misfits), strict=True)
         found.append([_lowest(measure) + 1 == task.answer for measure in measures])
     return found
+
+
+def candidates(codec: Codec, task: DeleteTask) -> tuple[Ids, list[Span]]:
+    """The tokens of the text, and the sentences of it that may be the wrong one."""
+    encoded = codec.encode(" ".join(task.sentences))
+    chars = np.cumsum([0, *(len(sentence) + 1 for sentence in task.sentences)])
+    return encoded.ids, list(pairwise(encoded.slot_at(int(char)) for char in chars))[1:-1]
 
 
 def _lowest(values: Sequence[float]) -> int:

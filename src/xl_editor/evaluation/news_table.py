@@ -84,7 +84,8 @@ def sampled_infills(groups: Mapping[str, Sequence[NewsRow]], tasks: NewsTasks) -
         for group, rows in groups.items():
             told = "" if group == "main" else f" ({group})"
             for row in rows:
-                lines.append(table_row([f"{row.name}{told}", _cell(row.scores.infilled[index])]))
+                if row.scores.infilled:
+                    lines.append(table_row([f"{row.name}{told}", _cell(row.scores.infilled[index])]))
                 if row.scores.infilled_rank:
                     lines.append(table_row([f"{row.name} + rank{told}", _cell(row.scores.infilled_rank[index])]))
         lines.append("")
@@ -100,7 +101,7 @@ def _lines(row: NewsRow, *, with_published: bool) -> Iterator[str]:
     published = _published(row.name), _published(ranked)
     if not with_published:
         published = "", ""
-    yield table_row([row.name, scores.locate, scores.infill, scores.delete, *seen, published[0]])
+    yield table_row([row.name, scores.locate, scores.infill or "–", scores.delete, *seen, published[0]])
     yield table_row([ranked, "–", scores.infill_rank or "–", scores.delete_rank, "", "", "", published[1]])
     yield table_row([f"{row.name}, by information", "–", "–", scores.delete_information, "", "", "", ""])
 
