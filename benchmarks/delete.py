@@ -8,13 +8,15 @@ asks models, XL-Editor or XLNet L2R, the first `n` instances that `xl-editor eva
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
 from torch import Tensor
 
 from xl_editor.editor import Editor
@@ -76,7 +78,7 @@ def main() -> None:
 def of_sentences(name: str, codec: Codec, score: Score, tasks: Sequence[DeleteTask]) -> str:
     """What the rest tells of sentences, beside how much they differ without it; and what follows for PPL(q(y))."""
     alone, given, nothing = (np.empty((len(tasks), 3)) for _ in range(3))
-    for row, task in enumerate(tasks):
+    for row, task in enumerate(_tracked(tasks, f"{name}, sentences")):
         ids, spans = candidates(codec, task)
         around = [Context.around(ids, a, b) for a, b in spans]
         parts = [ids[a:b] for a, b in spans]
@@ -106,7 +108,7 @@ def of_sentences(name: str, codec: Codec, score: Score, tasks: Sequence[DeleteTa
 def of_texts(name: str, codec: Codec, score: Score, tasks: Sequence[DeleteTask]) -> str:
     """How hard the tokens of whole texts are, and how often two rules are right that go by whole texts."""
     right, tokens = [], []
-    for task in tasks:
+    for task in _tracked(tasks, f"{name}, texts"):
         ids, spans = candidates(codec, task)
         asked = [ids, *(ids[:a] + ids[b:] for a, b in spans), *(ids[a:b] for a, b in spans)]
         whole, *others = score([Insertion(NOWHERE, text) for text in asked])
@@ -125,6 +127,10 @@ def highest_of_three(shift: float) -> float:
     density = np.array([normal.pdf(draw - shift) for draw in draws])
     below = np.array([normal.cdf(draw) for draw in draws])
     return float((density * below**2).sum() / density.sum())
+
+
+def _tracked(tasks: Sequence[DeleteTask], description: str) -> Iterable[DeleteTask]:
+    return track(tasks, description, console=Console(stderr=True))
 
 
 def _nats(scored: Sequence[Scored]) -> Floats:
