@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from itertools import accumulate
 from random import Random
 
-from xl_editor.training.mistakes import MISTAKES, Change, Passage, Word
+from xl_editor.training.mistakes import MISTAKES, Change, Passage, read_word
 
 # How often each kind is made, relative to the others that the text offers a place for. Chosen so that the shares come
 # near those of learner corpora: 63 % of the errors replaced, 25 % missing, 12 % superfluous.
@@ -126,7 +126,7 @@ class ErrorMaker:
         if kind not in MISTAKES:
             raise ValueError(f"There is no kind of error named {kind!r}; there are {', '.join(KINDS)}.")
         passage = Passage(text)
-        places = [at for at, word in enumerate(passage.words) if kind in suitable_kinds(word)]
+        places = _places(passage, kind)
         for _ in range(ROUNDS):
             change = _try_places(passage, kind, places.copy(), len(places), random)
             if change:
@@ -135,22 +135,21 @@ class ErrorMaker:
 
     def _choose(self, passage: Passage, wanted: int, random: Random) -> dict[str, list[Change]]:
         """Changes that leave each other alone."""
+        kinds = list(self.rates)
         places: dict[str, list[int]] = {}
-        for at, word in enumerate(passage.words):
-            for kind in suitable_kinds(word):
-                places.setdefault(kind, []).append(at)
-        kinds = [kind for kind in self.rates if kind in places]
         free = _Free()
         chosen: dict[str, list[Change]] = {}
         tries = wanted * MAX_KINDS
         while wanted and tries and kinds:
+            kind = random.choices(kinds, cum_weights=list(accumulate(map(self.rates.__getitem__, kinds))))[0]
+            if kind not in places:
+                places[kind] = _places(passage, kind)
+            if not places[kind]:
+                kinds.remove(kind)
+                continue
             tries -= 1
-            kind = random.choices(kinds, cum_weights=list(accumulate(self.rates[kind] for kind in kinds)))[0]
             change = _try_places(passage, kind, places[kind], MAX_TRIES, random)
-            if not change:
-                if not places[kind]:
-                    kinds.remove(kind)
-            elif free.take(change, kind):
+            if change and free.take(change, kind):
                 chosen.setdefault(kind, []).append(change)
                 wanted -= 1
         return chosen
@@ -175,10 +174,15 @@ class _Free:
         return True
 
 
-@lru_cache(maxsize=1 << 17)
-def suitable_kinds(word: Word) -> tuple[str, ...]:
+@lru_cache(maxsize=1 << 16)
+def _suitable_kinds(chunk: str) -> frozenset[str]:
     """The kinds that may befall this word in some context."""
-    return tuple(kind for kind in KINDS if MISTAKES[kind].suits(word))
+    word = read_word(chunk)
+    return frozenset(kind for kind in KINDS if MISTAKES[kind].suits(word))
+
+
+def _places(passage: Passage, kind: str) -> list[int]:
+    return [at for at, chunk in enumerate(passage.chunks) if kind in _suitable_kinds(chunk)]
 
 
 def _try_places(passage: Passage, kind: str, places: list[int], tries: int, random: Random) -> Change | None:

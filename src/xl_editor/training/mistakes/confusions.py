@@ -51,7 +51,6 @@ PREPOSITIONS = _words(
     "about above across after against along among around at before behind below between by during for from in into of "
     "off on onto over since through to toward towards under until upon with within without"
 )
-CONJUNCTIONS = _words("and or but because if when while although though unless whereas so than as until since")
 QUESTION_WORDS = _words("what who whom whose which when where why how")
 SINGULAR_DETERMINERS = _words("a an one this that each every another")
 PLURAL_DETERMINERS = _words(
@@ -79,11 +78,11 @@ DOUBLED = _words("the a to of in and is it that for on with be we you i was are 
 # Left over from another wording, before a word that cannot follow them.
 LEFT_OVER_PREPOSITIONS = ("of", "to", "in", "for", "on", "with", "at", "by")
 LEFT_OVER_VERBS = ("is", "are", "was", "be", "has", "do", "have")
-LEFT_OVER_WORDS = ("the", "a", "more", "very", "it", "that", "and")
+LEFT_OVER_WORDS = ("the", "a", "more")
 
 FREQUENCY_ADVERBS = _words("always often usually never really still even just also sometimes")
 ARTICLE_AFTER = _words("in on at by with from of for about into and or but is are was were has have had be to like")
-COMMA_BEFORE = _words("that than because of who if to when")  # where a comma is wrong, and often set
+COMMA_BEFORE = _words("that than because who if when")  # where a comma is wrong, and often set
 COMMA_AFTER = _words("that although though because and but such like as if whether including")
 TITLES = _words("mr. mrs. ms. dr. st. prof. gen. sen. rep. gov. jr. sr. vs. etc. e.g. i.e. inc. corp. co. u.s.")
 CAPITALS = _words(  # which are nothing else when they are written small
@@ -131,7 +130,7 @@ DETERMINERS_CONFUSED = _table("""
 these: this, this, that | those: that, that, this | this: these, these, those | many: much, much, a lot |
 much: many, many | few: little | fewer: less | less: fewer | every: all, each of | each: all, every of |
 another: other, an other, others | other: another, others | others: other, another | both: the both, two |
-several: some of, much | some: a, any of
+some: a, any of
 """)
 AGREEMENT = _table("""
 is: are | are: is | was: were | were: was | am: is, are | has: have | have: has | does: do | do: does | isn't: aren't |
@@ -178,7 +177,7 @@ knight night | lesson lessen | medal metal meddle | minor miner | pair pear | pr
 sole soul | son sun | stair stare | suite sweet suit | threw throw | tied tide | warn worn | way weigh |
 remember remind | remembered reminded | rob steal | arrive reach | arrived reached | listen hear | listened heard |
 speak say | spoke said | won beat | wish which | ago before | although despite | during while | never ever |
-so such | until till | nothing anything | especially specially | opportunity possibility | amount number | fewer less |
+until till | nothing anything | especially specially | opportunity possibility | amount number | fewer less |
 much many | percent percentage | economy economics | politics policy | experience experiment | actual current |
 chance change | foreign foreigner | save safe | relay rely | quit quite | thank thanks | please pleased
 """)
@@ -199,8 +198,7 @@ there was: there were, it was | there were: there was | years old: years, year o
 JOINED = _words(
     "a_lot in_case in_fact as_well at_least of_course each_other no_one thank_you high_school any_more all_right "
     "in_front even_though right_now so_far every_day every_time all_ready all_together a_while some_time may_be "
-    "any_time in_spite up_to may_not ice_cream at_all in_stead as_soon next_to for_example alot_of good_night "
-    "home_page real_estate web_page per_cent one_day part_time full_time more_over"
+    "any_time in_spite ice_cream at_all as_soon for_example good_night real_estate per_cent part_time full_time"
 )
 SPLIT = _splits("""
 to_gether in_to on_to may_be with_out any_one every_one any_body every_body some_body no_body every_thing some_thing

@@ -6,7 +6,7 @@ from random import Random
 
 from xl_editor.training.mistakes import confusions as c
 from xl_editor.training.mistakes.inflection import is_noun
-from xl_editor.training.mistakes.kinds import Change, mistake, one_of, with_word, within, without
+from xl_editor.training.mistakes.kinds import Change, mistake, one_of, within, without
 from xl_editor.training.mistakes.passage import Passage, Word, forms, forms_of
 
 
@@ -23,14 +23,14 @@ def _superfluous_article(passage: Passage, at: int, random: Random) -> Change | 
     if not passage.free[at]:  # in the London
         alone = not passage.leads(at) or not passage.words[at + 1].capital
         name = passage.follows(at) in c.PREPOSITIONS and alone and not word.lower.endswith(("s", "'s"))
-        return with_word(passage, at, "the") if name and random.random() < 0.3 else None
+        return Change(at, at, "the") if name and random.random() < 0.3 else None
     noun = forms_of(word)
     compound = "NOUN" in forms(passage.leads(at)).parts and passage.leads(at) not in c.DETERMINERS
     if not noun.only("NOUN") or not is_noun(word.lower) or passage.follows(at) == "to" or compound:
         return None
     if noun.plural == word.lower and noun.singular != noun.plural:
-        return with_word(passage, at, random.choice(("a", "the"))) if word.lower not in c.NOT_PLURAL else None
-    return with_word(passage, at, random.choice(("the", "the", _a_or_an(word.lower))))
+        return Change(at, at, random.choice(("a", "the"))) if word.lower not in c.NOT_PLURAL else None
+    return Change(at, at, random.choice(("the", "the", _a_or_an(word.lower))))
 
 
 def _a_or_an(word: str) -> str:
@@ -78,12 +78,12 @@ def _superfluous_preposition(passage: Passage, at: int, random: Random) -> Chang
     word = passage.lower(at)
     if word in c.NEEDLESS_BEFORE:
         fits = forms(passage.follows(at)).verb and passage.follows(at) not in c.AUXILIARIES
-        return with_word(passage, at, random.choice(c.NEEDLESS_BEFORE[word])) if fits else None
+        return Change(at, at, random.choice(c.NEEDLESS_BEFORE[word])) if fits else None
     following = passage.leads(at)
     takes_object = following in c.DETERMINERS or following in ("him", "her", "them", "me", "us", "it")
     if not takes_object or passage.follows(at) in c.DETERMINERS or not passage.free[at]:
         return None
-    return with_word(passage, at + 1, random.choice(c.NEEDLESS_AFTER[_lemma(word)]))
+    return Change(at + 1, at + 1, random.choice(c.NEEDLESS_AFTER[_lemma(word)]))
 
 
 def _lemma(word: str) -> str:
@@ -108,7 +108,7 @@ def _wrong_pronoun(passage: Passage, at: int, random: Random) -> Change | None:
     return one_of(passage, at, c.PRONOUNS_CONFUSED[passage.lower(at)], random)
 
 
-@mistake("missing_pronoun", within(c.SUBJECTS | frozenset(["there", "them", "him", "me", "us"])))
+@mistake("missing_pronoun", within(c.SUBJECTS | frozenset(["there"])))
 def _missing_pronoun(passage: Passage, at: int, random: Random) -> Change | None:
     following = passage.leads(at)
     verb = following in c.AUXILIARIES or bool(forms(following).verb)

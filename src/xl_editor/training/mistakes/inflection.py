@@ -6,7 +6,7 @@ from functools import lru_cache
 from random import Random
 
 from xl_editor.training.mistakes import confusions as c
-from xl_editor.training.mistakes.kinds import Change, instead, letters, mistake, one_of, with_word, within, without
+from xl_editor.training.mistakes.kinds import Change, instead, letters, mistake, one_of, within, without
 from xl_editor.training.mistakes.passage import Passage, Word, forms, forms_of
 
 
@@ -81,8 +81,7 @@ def _verb_form(passage: Passage, at: int, random: Random) -> Change | None:
         wrong = ("VB",) if "VBG" in tags else ()  # look forward to hear
     elif verb.only("VERB"):
         wrong = ("VB",) if "VBG" in tags or ("VBN" in tags and governor) else ()
-    wrongs = tuple(verb.verb[tag] for tag in wrong if tag in verb.verb)
-    return one_of(passage, at, tuple(w for w in wrongs if w != passage.lower(at)), random)
+    return one_of(passage, at, tuple(verb.verb[tag] for tag in wrong if tag in verb.verb), random)
 
 
 @mistake("agreement", lambda word: word.plain and (word.lower in c.AGREEMENT or _is_verb(word)))
@@ -149,7 +148,7 @@ def _superfluous_auxiliary(passage: Passage, at: int, random: Random) -> Change 
     past = "VBD" in tags and "VBP" not in tags
     if past and subject == "it":
         return None
-    return with_word(passage, at, random.choice(("did", "did", "was" if subject != "i" else "am") if past else (be,)))
+    return Change(at, at, random.choice(("did", "did", "was" if subject != "i" else "am") if past else (be,)))
 
 
 # -- Adjectives and adverbs

@@ -7,7 +7,7 @@ right text, but as good, would teach to nag.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from random import Random
 
@@ -16,11 +16,11 @@ from xl_editor.training.mistakes.passage import Passage, Word
 
 @dataclass(frozen=True)
 class Change:
-    """`wrong` stands instead of the words first..last−1; no words, and it is put in before the first."""
+    """`wrong` stands instead of the words first..last−1. If these are none, it is put in before the word `first`."""
 
     first: int
     last: int
-    wrong: str  # nothing, and the words are missing
+    wrong: str  # empty where words are missing
 
 
 Maker = Callable[[Passage, int, Random], Change | None]
@@ -52,6 +52,7 @@ def instead(passage: Passage, at: int, wrong: str) -> Change:
 
 
 def one_of(passage: Passage, at: int, wrongs: tuple[str, ...], random: Random) -> Change | None:
+    """One of these instead, if it is an ordinary word that they are for and any of them is another."""
     wrongs = tuple(wrong for wrong in wrongs if wrong and wrong != passage.words[at].lower)
     return instead(passage, at, random.choice(wrongs)) if wrongs and passage.free[at] else None
 
@@ -67,18 +68,8 @@ def without(passage: Passage, at: int) -> Change | None:
     return Change(at, at + 1, "")
 
 
-def with_word(passage: Passage, at: int, extra: str) -> Change | None:
-    """A word too many before this one. Where this one began the sentence, the new one does."""
-    if passage.words[at].before:
-        return None
-    if passage.begins[at] and passage.words[at].capital:
-        lowered = passage.lowered(at)
-        return Change(at, at + 1, f"{extra[0].upper()}{extra[1:]} {lowered}")
-    return Change(at, at, extra)
-
-
-def within(table: object) -> Callable[[Word], bool]:
-    return lambda word: word.plain and word.lower in table  # type: ignore[operator]
+def within(table: Container[str]) -> Callable[[Word], bool]:
+    return lambda word: word.plain and word.lower in table
 
 
 def letters(word: Word, least: int) -> bool:

@@ -50,8 +50,8 @@ def _joined_sentences(passage: Passage, at: int, random: Random) -> Change | Non
 
 def _can_go_on(passage: Passage, at: int) -> bool:
     """Whether a sentence that begins with this word can go on from the one before, and is wrong to."""
-    right_after_comma = passage.lower(at) in ("and", "but", "or", "so", "yet", "because", "which", "who")
-    return passage.free[at] and not passage.words[at].before and not right_after_comma
+    has_subject = passage.lower(at) in c.SUBJECTS or passage.lower(at) in c.DETERMINERS or passage.lower(at) == "there"
+    return passage.free[at] and not passage.words[at].before and has_subject
 
 
 @mistake("missing_final_mark", lambda word: word.after[-1:] in tuple(".?!"))

@@ -14,7 +14,7 @@ QUOTES = "\"'“‘("
 SENTENCE_ENDS = ".!?…"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Word:
     """What stands between two spaces: `before` and `after` are the marks around the word itself."""
 
@@ -35,7 +35,7 @@ class Word:
         return self.before + core + self.after
 
 
-@lru_cache(maxsize=1 << 17)
+@lru_cache(maxsize=1 << 16)
 def read_word(chunk: str) -> Word:
     core = chunk.lstrip(OPENING)
     before = chunk[: len(chunk) - len(core)]
@@ -129,7 +129,7 @@ class Passage:
         return word.before + word.core[:1].upper() + word.core[1:] + word.after
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Forms:
     """What a word can be, without its context."""
 
@@ -144,11 +144,16 @@ class Forms:
         return self.parts == (part,)
 
 
+_NO_FORMS = Forms(parts=(), verb={}, verb_tags=(), singular="", plural="", adjective={})
+
+
 @lru_cache(maxsize=1 << 16)
 def forms(word: str) -> Forms:
     from lemminflect import getAllInflections, getAllLemmas
 
     lemmas = getAllLemmas(word)
+    if not lemmas:
+        return _NO_FORMS
 
     def inflected(part: str) -> dict[str, str]:
         if part not in lemmas:
@@ -169,14 +174,16 @@ def forms(word: str) -> Forms:
     )
 
 
-@lru_cache(maxsize=1 << 17)
+@lru_cache(maxsize=1 << 16)
 def is_known(word: str) -> bool:
     """Whether this is a word of English: what a misspelling should not become, and what a name is not."""
     if word.endswith("'s"):
         return is_known(word[:-2])
     if "-" in word:
         return all(is_known(part) for part in word.split("-"))
-    return word in COMMON or "'" in word or bool(forms(word).parts)
+    from lemminflect import getAllLemmas  # not `forms`: most of what is asked for here is no word, and not asked again
+
+    return word in COMMON or "'" in word or bool(getAllLemmas(word))
 
 
 def forms_of(word: Word) -> Forms:

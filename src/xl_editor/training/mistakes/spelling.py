@@ -56,7 +56,7 @@ def _typing_slip(passage: Passage, at: int, random: Random) -> Change | None:
 @mistake("spelt_by_sound", lambda word: letters(word, 5) and is_known(word.lower))
 def _spelt_by_sound(passage: Passage, at: int, random: Random) -> Change | None:
     word = passage.lower(at)
-    sounds = [(sound, where) for sound, where in _sounds(word) if where]  # the first letter is seldom mistaken
+    sounds = _sounds(word)
     if not sounds or not passage.free[at]:
         return None
     sound, where = random.choice(sounds)
@@ -66,7 +66,10 @@ def _spelt_by_sound(passage: Passage, at: int, random: Random) -> Change | None:
 
 @lru_cache(maxsize=1 << 16)
 def _sounds(word: str) -> tuple[tuple[str, int], ...]:
-    """Where each sound stands in the word; single letters only where no longer sound has them."""
+    """Where each sound stands in the word; the first letter is hardly ever mistaken.
+
+    Single letters only where there is nothing longer.
+    """
     found = [(sound, word.find(sound, 1)) for sound in c.SOUNDS if sound in word[1:]]
     long = [pair for pair in found if len(pair[0]) > 1]
     return tuple(long or found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from xl_editor.training.mistakes import confusions as c
-from xl_editor.training.mistakes.kinds import Change, letters, mistake, one_of, with_word, within, without
+from xl_editor.training.mistakes.kinds import Change, letters, mistake, one_of, within, without
 from xl_editor.training.mistakes.passage import Passage, Word, forms, forms_of
 
 
@@ -62,12 +62,12 @@ def _superfluous_word(passage: Passage, at: int, random: Random) -> Change | Non
     verb = forms_of(passage.words[at])
     finite = word in c.FINITE_BE | c.MODALS or (verb.only("VERB") and "VBD" in verb.verb_tags)
     if finite and before not in c.AUXILIARIES:
-        return with_word(passage, at, random.choice(c.LEFT_OVER_PREPOSITIONS))
+        return Change(at, at, random.choice(c.LEFT_OVER_PREPOSITIONS))
     if word in c.PREPOSITIONS and forms(before).parts and before not in c.PREPOSITIONS | c.AUXILIARIES:
-        extra = random.choice(c.LEFT_OVER_VERBS + c.LEFT_OVER_WORDS[:3])
-        return with_word(passage, at, extra) if before not in c.SUBJECTS else None
+        extra = random.choice(c.LEFT_OVER_VERBS + c.LEFT_OVER_WORDS)
+        return Change(at, at, extra) if before not in c.SUBJECTS else None
     if before in c.ARTICLES and random.random() < 0.2:
-        return with_word(passage, at, random.choice(c.LEFT_OVER_PREPOSITIONS + c.LEFT_OVER_VERBS))
+        return Change(at, at, random.choice(c.LEFT_OVER_PREPOSITIONS + c.LEFT_OVER_VERBS))
     return None
 
 
