@@ -254,6 +254,11 @@ def test_an_apostrophe_is_of_the_text_s_own_kind():
     assert results("It’s their’s, not hers.", "superfluous_apostrophe") == {"It’s their’s, not her’s."}
 
 
+def test_an_apostrophe_that_owns_keeps_its_noun():
+    for kind in ("superfluous_apostrophe", "noun_number", "missing_apostrophe"):
+        assert not results("Many dogs' tails", kind) - {"Many dogs' tail's", "Many dogs' tail"}
+
+
 def test_misspellings_are_not_other_words():
     for kind in ("misspelling", "typing_slip", "spelt_by_sound"):
         assert results("from there", kind).isdisjoint({"form there", "from three", "from here"})

@@ -84,7 +84,7 @@ FREQUENCY_ADVERBS = _words("always often usually never really still even just al
 ARTICLE_AFTER = _words("in on at by with from of for about into and or but is are was were has have had be to like")
 COMMA_BEFORE = _words("that than because who if when")  # where a comma is wrong, and often set
 COMMA_AFTER = _words("that although though because and but such like as if whether including")
-TITLES = _words("mr. mrs. ms. dr. st. prof. gen. sen. rep. gov. jr. sr. vs. etc. e.g. i.e. inc. corp. co. u.s.")
+TITLES = _words("mr. mrs. ms. dr. st. prof. gen. sen. rep. gov. jr. sr. vs. etc. e.g. i.e. inc. corp. co. al. u.s.")
 CAPITALS = _words(  # which are nothing else when they are written small
     "monday tuesday wednesday thursday friday saturday sunday january february april june july august september "
     "october november december english french german spanish chinese japanese italian russian american british "

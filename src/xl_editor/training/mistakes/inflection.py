@@ -27,7 +27,7 @@ def determiner_of(passage: Passage, at: int) -> str:
 def _noun_number(passage: Passage, at: int, random: Random) -> Change | None:
     word = passage.lower(at)
     noun = forms(word)
-    if not passage.free[at] or noun.singular == noun.plural:
+    if not passage.free[at] or noun.singular == noun.plural or passage.words[at].owns:
         return None
     if word in c.UNCOUNTABLE:
         return one_of(passage, at, (noun.plural or word + "s",), random) if word == noun.singular else None

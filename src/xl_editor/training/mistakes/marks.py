@@ -29,7 +29,7 @@ def _superfluous_comma(passage: Passage, at: int, random: Random) -> Change | No
     noun = forms(word)
     before = following in c.COMMA_BEFORE and noun.parts and word not in c.DETERMINERS | c.AUXILIARIES | c.PREPOSITIONS
     after = word in c.COMMA_AFTER and (following in c.ARTICLES or following in c.SUBJECTS)
-    subject = noun.only("NOUN") and following in c.FINITE_BE | c.MODALS
+    subject = noun.only("NOUN") and is_noun(word) and following in c.FINITE_BE | c.MODALS
     return Change(at, at + 1, passage.chunks[at] + ",") if before or after or subject else None
 
 
@@ -62,8 +62,14 @@ def _missing_final_mark(passage: Passage, at: int, random: Random) -> Change | N
 
 @mistake("wrong_final_mark", lambda word: word.after in (".", "?") and word.ends_sentence)
 def _wrong_final_mark(passage: Passage, at: int, random: Random) -> Change | None:
-    mark = passage.words[at].after
-    wrong = "." if mark == "?" else random.choice(("?", ",", ",") if at == len(passage) - 1 else ("?",))
+    if passage.words[at].after == "?":
+        wrong = "."
+    elif at == len(passage) - 1 and random.random() < 0.5:
+        wrong = ","
+    elif random.random() < 0.3:  # seldom: who asks, knows it
+        wrong = "?"
+    else:
+        return None
     return Change(at, at + 1, passage.chunks[at][:-1] + wrong)
 
 
@@ -78,7 +84,11 @@ def _missing_apostrophe(passage: Passage, at: int, random: Random) -> Change | N
 @mistake("superfluous_apostrophe", lambda word: word.plain and (word.lower in _OWN or _is_plural(word)))
 def _superfluous_apostrophe(passage: Passage, at: int, random: Random) -> Change | None:
     word = passage.words[at]
-    if not passage.free[at] or (word.lower not in _OWN and not forms_of(word).only("NOUN") and random.random() < 0.8):
+    if (
+        not passage.free[at]
+        or word.owns
+        or (word.lower not in _OWN and not forms_of(word).only("NOUN") and random.random() < 0.8)
+    ):
         return None
     return instead(passage, at, word.lower[:-1] + "'s")
 

@@ -31,6 +31,11 @@ class Word:
         """No mark on either side."""
         return not self.before and not self.after
 
+    @property
+    def owns(self) -> bool:
+        """Maybe a plural with an apostrophe: the dogs' tails."""
+        return self.after[:1] in ("'", "’")
+
     def with_core(self, core: str) -> str:
         return self.before + core + self.after
 

@@ -82,8 +82,7 @@ def _joined_words(passage: Passage, at: int, random: Random) -> Change | None:
     first, second = passage.words[at], passage.words[at + 1]
     usual = f"{first.lower}_{second.lower}" in c.JOINED
     short = min(len(first.core), len(second.core)) <= 3 and random.random() < 0.06
-    together = first.core + second.core
-    if second.capital or not (usual or (short and not is_known(together.lower()) and "'" not in together)):
+    if second.capital or not (usual or (short and not is_known(first.lower + second.lower))):
         return None
     return Change(at, at + 2, first.core + second.core + second.after)
 

@@ -12,7 +12,7 @@ from xl_editor.training.mistakes.passage import Passage, Word, forms, forms_of
 @mistake("confused_word", within(c.CONFUSED))
 def _confused_word(passage: Passage, at: int, random: Random) -> Change | None:
     word = passage.lower(at)
-    if word in c.PREPOSITIONS | c.AUXILIARIES | c.DETERMINERS and random.random() < 0.8:
+    if (word in c.PREPOSITIONS or word in c.DETERMINERS) and random.random() < 0.9:
         return None  # else "to", "of" and "by" would be most of it
     return one_of(passage, at, c.CONFUSED[word], random)
 
@@ -78,7 +78,7 @@ def _word_order(passage: Passage, at: int, random: Random) -> Change | None:
     first, second = passage.words[at], passage.words[at + 1]
     if not (_question(passage, at) or _adverb_and_verb(first, second) or _adjective_and_noun(first, second)):
         fixed = first.lower in c.ARTICLES | c.PREPOSITIONS or second.lower in c.ARTICLES | c.PREPOSITIONS
-        if not fixed or random.random() < 0.8:
+        if not fixed or random.random() < 0.9:
             return None
     one, other = passage.lowered(at), second.core
     other = other[0].upper() + other[1:] if first.capital and passage.begins[at] else other
