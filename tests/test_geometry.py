@@ -1,5 +1,6 @@
 """The geometry against the paper: φ written out literally, the figure's distances, and the properties of slots."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -11,6 +12,7 @@ from xl_editor.geometry import (
     Places,
     Relation,
     batched_insertion_places,
+    correction_places,
     insertion_distance,
     insertion_places,
     plain_distance,
@@ -185,3 +187,35 @@ def test_a_batch_is_what_its_texts_are_one_by_one(cases):
         n_plain = len(covered)
         assert plain_target[row, :n_plain].tolist() == covered
         assert plain_queries.position[row, :n_plain].tolist() == covered
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_corrections_have_a_slot_behind_every_word(seed):
+    """The same distances and visibility as the text with all its insertions in place, slot by slot."""
+    random = np.random.default_rng(seed)
+    n_tokens = random.integers(1, 4, random.integers(1, 7)).tolist()
+    lengths = random.integers(0, 4, len(n_tokens) + 1).tolist()  # of what is inserted into each slot
+    intervals, context, inserted = [], [], []
+    at = 0
+    for slot, length in enumerate(lengths):
+        intervals.append((at, at + length))
+        inserted += range(at, at + length)
+        at += length
+        size = n_tokens[slot] if slot < len(n_tokens) else 1  # the right end
+        context += range(at, at + size)
+        at += size
+    whole, whole_queries = insertion_places(at, intervals)
+    content, queries = correction_places(n_tokens, list(enumerate(lengths)), 1)
+    expected = relate(whole, whole_queries)
+    order = torch.tensor([*context, *inserted])
+    rows = torch.cat([order, torch.arange(at, at + len(whole_queries))])
+    found = relate(content, queries)
+    assert torch.equal(found.distance, expected.distance[rows][:, order])
+    assert torch.equal(found.visible, expected.visible[rows][:, order])
+    # Slots that nobody asks about stay one token wide: asking about some changes nothing for these.
+    some = [pair for pair in enumerate(lengths) if pair[0] % 2]
+    few, few_queries = correction_places(n_tokens, some, 1)
+    n_context = len(context)
+    assert torch.equal(few.position[:n_context], content.position[:n_context])
+    chosen = torch.isin(queries.slot, few_queries.slot)
+    assert torch.equal(few_queries.position, queries.position[chosen])

@@ -573,6 +573,33 @@ def train(
 
 
 @app.command()
+def split(
+    files: Annotated[list[Path], typer.Argument(help="JSONL files, a document a line with `sents` or `text`.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The directory for train/, valid/ and test/.")],
+    held_out: Annotated[
+        float, typer.Option(min=0.0001, max=0.4, help="The share of documents for testing; as many for development.")
+    ] = 0.01,
+) -> None:
+    """Split documents into training, development and test parts that share no text.
+
+    A hash of its text decides where a document goes, so the split is the same wherever it is made. Held-out documents
+    that nearly stand in another part are left out.
+
+    xl-editor split english/*.jsonl.xz --output data/english
+    """
+    from rich.console import Console
+
+    from xl_editor.training.split import split as divide
+
+    console = Console(stderr=True)
+    with console.status("reading") as status:
+        counts = divide(files, output, held_out, status.update)
+    parts = ", ".join(f"{part} {count:,}" for part, count in counts.documents.items())
+    print(f"{parts} documents in {output}")
+    print(f"{counts.left_out:,} held-out documents were left out: more than a tenth of each stands in another part")
+
+
+@app.command()
 def serve(
     model: Annotated[
         list[str] | None, typer.Option(help="A model to serve; may be repeated. All bundled ones by default.")

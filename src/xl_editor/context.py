@@ -3,7 +3,8 @@
     trained from scratch        … <sep>               or the style token in its place
     initialised from XLNet      … [style] <sep> <cls>      as in its pretraining, <cls> in a segment of its own
 
-Classifying has its own ending, and never a style token, which would give the label away.
+Classifying has its own ending, and never a style token, which would give the label away. So has correcting: a control
+token stands where `<sep>` does, or before XLNet's ending, and tells the model that every word has a slot behind it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class ContextFormat:
     styles: Mapping[str, int] = field(default_factory=dict)  # token ids; their order is the classifier's
     style_optional: bool = True  # was the model also trained without the style token?
     xlnet: bool = False  # initialised from a pretrained XLNet?
+    correct: int | None = None  # the control token of corrections, if the model has learnt them
 
     @classmethod
     def from_config(cls, editor: Mapping[str, Any]) -> ContextFormat:
@@ -54,9 +56,17 @@ class ContextFormat:
         return of_style or (self.sep,)
 
     @property
+    def correcting_end(self) -> tuple[int, ...]:
+        """The tokens after a text that is to be corrected, with a slot at its start and one behind every word."""
+        if self.correct is None:
+            raise ValueError("This model has not learnt to correct.")
+        return (self.correct, self.sep, self.cls) if self.xlnet else (self.correct,)
+
+    @property
     def not_text(self) -> set[int]:
         """The tokens that no text holds and no insertion may."""
-        return {self.sep, self.cls, self.unk, self.mask, *self.styles.values()}
+        control = () if self.correct is None else (self.correct,)
+        return {self.sep, self.cls, self.unk, self.mask, *control, *self.styles.values()}
 
     @property
     def classifying_end(self) -> tuple[int, ...]:

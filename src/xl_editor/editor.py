@@ -36,7 +36,6 @@ from xl_editor.text import (
     EncodedText,
     Span,
     TextFormat,
-    is_clitic,
     joined,
     split_blanks,
     without_blank,
@@ -213,7 +212,7 @@ class Editor:
         self._check_style(style)
         _check_within("top", top, 1)
         encoded = self._encode(text)
-        gaps = [first for first, _ in _written_words(encoded, self.codec)] + [len(encoded.ids)]
+        gaps = [first for first, _ in self.codec.written_words(encoded)] + [len(encoded.ids)]
         window, track = Windows.of(encoded).around, _shown("locate", progress)
         found = yield from operations.locate(encoded.ids, gaps, style, window=window, track=track)
         slots = []
@@ -683,7 +682,7 @@ def _spans(encoded: EncodedText, unit: Unit, codec: Codec) -> list[tuple[int, in
     """Tokens of all units of a text."""
     if unit == "token":
         return _tokens_of_characters(encoded)
-    words = _written_words(encoded, codec)
+    words = codec.written_words(encoded)
     if unit == "word":
         return words
     if unit == "span":
@@ -692,20 +691,6 @@ def _spans(encoded: EncodedText, unit: Unit, codec: Codec) -> list[tuple[int, in
     if unit == "sentence":
         return sentence_spans(encoded)
     raise EditorError(f"unit must be one of {', '.join(get_args(Unit))}, got {unit!r}.")
-
-
-def _written_words(encoded: EncodedText, codec: Codec) -> list[tuple[int, int]]:
-    """Tokens of the words as people write them: "can't" is one, though a model may read it as two.
-
-    So is "$159", unless the model was trained to put something in between.
-    """
-    firsts, previous_end = [], -1
-    for word in encoded.words:
-        goes_on = is_clitic(encoded.text[word.start : word.end]) or not codec.may_follow_a_slot(encoded.ids[word.first])
-        if word.start != previous_end or not goes_on:
-            firsts.append(word.first)
-        previous_end = word.end
-    return list(pairwise([*firsts, len(encoded.ids)]))
 
 
 def _tokens_of_characters(encoded: EncodedText) -> list[tuple[int, int]]:

@@ -99,6 +99,31 @@ def insertion_places(n_tokens: int, intervals: Sequence[tuple[int, int]]) -> tup
     return Places(position, slot, offset), concatenate(queries) if queries else plain_places(0)
 
 
+def correction_places(n_tokens: Sequence[int], asked: Sequence[tuple[int, int]], n_end: int) -> tuple[Places, Places]:
+    """A text of words with a slot at its start and one behind each word, each slot one token wide.
+
+    Args:
+        n_tokens: of each word.
+        asked: the slots that something is inserted into, 0 being the one at the start, with how many tokens.
+        n_end: tokens of the right end.
+
+    Returns:
+        The places of the content (the text, its right end, then what is inserted, slot by slot) and those of the
+        predicted rows: y ⊕ END, slot by slot.
+
+    """
+    sizes = torch.tensor([0, *n_tokens])
+    n_words, n_context = len(n_tokens), int(sizes.sum()) + n_end
+    # Before a token of word k stand k slots; the right end stands behind all n + 1 of them.
+    n_slots_before = torch.cat([torch.arange(n_words + 1).repeat_interleave(sizes), torch.full((n_end,), n_words + 1)])
+    context = plain_places(n_context)
+    context = replace(context, position=context.position + n_slots_before)
+    slots = sizes.cumsum(0) + torch.arange(n_words + 1)  # where each slot stands
+    inserted = [inserted_places(int(slots[slot]), range(length + 1), slot=slot) for slot, length in asked]
+    content = concatenate([context, *(places[:-1] for places in inserted)])
+    return content, concatenate(inserted) if inserted else plain_places(0)
+
+
 def batched_insertion_places(
     sizes: Tensor, starts: Tensor, ends: Tensor, counts: Tensor, *, plain: bool = False
 ) -> tuple[Places, Places, Tensor]:

@@ -15,6 +15,7 @@ from xl_editor.engine import Context, Insertion
 from xl_editor.geometry import plain_places, relate, stack
 from xl_editor.training.objectives import (
     IGNORED,
+    Correction,
     Examples,
     InsertionObjective,
     Seq2SeqObjective,
@@ -130,6 +131,62 @@ def test_the_loss_is_what_the_engine_scores(seed, xlnet):
         output = objective(**objective.collate(examples_of(*rows)))
     assert float(output["nll"]) == pytest.approx(expected, rel=1e-5)
     assert float(output["loss"]) == pytest.approx(expected / n_targets, rel=1e-5)
+
+
+def random_corrections(seed: int, n: int = 8) -> list[Correction]:
+    random = np.random.default_rng(seed)
+
+    def some(most: int) -> tuple[int, ...]:
+        return tuple(random.choice(WORDS, random.integers(0, most + 1)).tolist())
+
+    corrections = []
+    for _ in range(n):
+        words = [some(2) or (6,) for _ in range(random.integers(1, 6))]
+        slots = [
+            (slot, words[slot - 1] if slot and random.random() < 0.5 else some(3)) for slot in range(len(words) + 1)
+        ]
+        corrections.append(Correction(words, [pair for pair in slots if random.random() < 0.7] or slots))
+    return corrections
+
+
+@pytest.mark.parametrize("xlnet", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_correction_is_an_insertion_with_a_slot_behind_every_word(seed, xlnet):
+    """The control token stands where a style token would; so the engine, asked slot by slot, gives the same."""
+    engine = tiny_engine()
+    control = STYLES["positive"]
+    engine.format = ContextFormat(**SPECIAL, styles=STYLES, xlnet=xlnet)
+    objective = InsertionObjective(
+        engine.model, ContextFormat(**SPECIAL, xlnet=xlnet, correct=control), change_weight=3
+    )
+    corrections = random_corrections(seed)
+    expected, n_targets = 0.0, 0
+    for correction in corrections:
+        parts = ((), *correction.words, ())
+        for slot, inserted in correction.slots:
+            (scored,) = engine.score([Insertion(Context(parts, "positive", slot), inserted)])
+            kept = inserted == ((), *correction.words)[slot]
+            expected -= scored.logprob * (1 if kept else 3)
+            n_targets += len(inserted) + 1
+    with torch.no_grad():
+        output = objective(**objective.collate_corrections(corrections))
+    assert float(output["loss"]) == pytest.approx(expected / n_targets, rel=1e-5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_weights_of_targets_reach_the_gradient(weighted):
+    torch.manual_seed(0)
+    head = torch.nn.Linear(8, 11)
+    states = torch.randn(700, 8, requires_grad=True)  # more than one chunk
+    targets = torch.randint(11, (700,))
+    weights = torch.rand(700) if weighted else None
+    (summed_cross_entropy(states, head, targets, weights) * 0.5).backward()
+    found = [states.grad, head.weight.grad, head.bias.grad]
+    states.grad = head.weight.grad = head.bias.grad = None
+    each = F.cross_entropy(head(states), targets, reduction="none")
+    ((each if weights is None else each * weights).sum() * 0.5).backward()
+    for ours, theirs in zip(found, [states.grad, head.weight.grad, head.bias.grad], strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
 def test_every_slot_is_predicted_with_its_end():

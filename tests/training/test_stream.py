@@ -15,6 +15,7 @@ PER_STEP = 3
 SETTINGS = {
     "window": 1,
     "least_window": None,
+    "whole_windows": False,
     "max_tokens": 16,
     "empty_rate": 0.2,
     "max_slots": 2,

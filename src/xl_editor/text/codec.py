@@ -16,7 +16,7 @@ from tokenizers.models import WordLevel
 
 from xl_editor.text.encoded import EncodedText, TextFormat, Word
 from xl_editor.text.rewriting import Applied, NewWord, Rewriter, Segment, surface_of, wants_space
-from xl_editor.text.words import CLITICS, NUMBER, TREEBANK_FORMS, Span, key_of, pieces_of, quote_form
+from xl_editor.text.words import CLITICS, NUMBER, TREEBANK_FORMS, Span, is_clitic, key_of, pieces_of, quote_form
 
 TOKENIZER_FILE = "tokenizer.json"  # in a model's directory
 
@@ -29,7 +29,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _TELLING = frozenset([*",.!?", *CLITICS])
 
 _UNKNOWN_TOKENS = ("<unk>", "[UNK]")
-_CONTROL_TOKEN = re.compile(r"<(?:end|m|cls|sep|pad|mask|unk|s|/s|eop|eod|style:.*)>|\[UNK\]", re.DOTALL)
+_CONTROL_TOKEN = re.compile(r"<(?:end|correct|m|cls|sep|pad|mask|unk|s|/s|eop|eod|style:.*)>|\[UNK\]", re.DOTALL)
 _NEGATED_STEMS = {"can": "ca", "will": "wo", "shall": "sha"}  # as the Treebank cuts can't, won't, shan't
 _FULL_STEMS = {stem: full for full, stem in _NEGATED_STEMS.items()}
 # Marks of a token that follows a space: byte-level BPE's, and SentencePiece's.
@@ -135,6 +135,21 @@ class Codec:
         What is glued to an opening mark does not: no model that takes words out has seen what goes into "$‸159".
         """
         return bool(self._starts_word[id])
+
+    def written_words(self, encoded: EncodedText) -> list[Span]:
+        """Tokens of the words as people write them: "can't" is one, though a model may read it as two.
+
+        So is "$159", unless the model was trained to put something in between.
+        """
+        firsts, previous_end = [], -1
+        for word in encoded.words:
+            goes_on = is_clitic(encoded.text[word.start : word.end]) or not self.may_follow_a_slot(
+                encoded.ids[word.first]
+            )
+            if word.start != previous_end or not goes_on:
+                firsts.append(word.first)
+            previous_end = word.end
+        return list(pairwise([*firsts, len(encoded.ids)]))
 
     def knows_word(self, word: str) -> bool:
         """Say whether a word, written so, is an entry of the vocabulary."""

@@ -86,7 +86,7 @@ tags: [text-infilling, post-editing, xlnet]
 
 ## Data
 {counts.n_articles:,} texts, {counts.n_sentences:,} sentences, {counts.n_tokens:,} tokens \
-({counts.n_unknown / counts.n_tokens:.2%} unknown).
+({counts.n_unknown / max(1, counts.n_tokens):.2%} unknown).
 
 ## Training
 {n_steps:,} steps, recipe signature `{signature(recipe)}`:

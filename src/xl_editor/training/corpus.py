@@ -27,7 +27,7 @@ from tokenizers import Tokenizer
 
 from xl_editor.files import DAMAGED, content_digest, sync, sync_tree, unpack
 from xl_editor.text import TOKENIZER_FILE, starts_word
-from xl_editor.training.sampling import Bools, Ints, random_bits
+from xl_editor.training.sampling import Bools, Ints, random_bits, uniform
 from xl_editor.training.vocabulary import (
     Kind,
     is_special,
@@ -38,13 +38,13 @@ from xl_editor.training.vocabulary import (
 
 Progress = Callable[[int, int], None]  # bytes read so far, of how many (as the files stand on disk)
 
-CACHE_VERSION = 1  # to be raised when the same input is to give other arrays
+CACHE_VERSION = 2  # to be raised when the same input is to give other arrays
 SENTENCES_AT_ONCE = 4096
 HOLD_OUT_EVERY = 50  # which article of a corpus without a development split is held out
 
 TOKENS_FILE = "tokens.bin"
 COUNTS_FILE = "counts.json"
-ARRAY_FILES = ("sentence_offsets.npy", "article_offsets.npy", "styles.npy")
+ARRAY_FILES = ("sentence_offsets.npy", "article_offsets.npy", "styles.npy", "files.npy")
 
 
 class CorpusError(ValueError):
@@ -57,10 +57,16 @@ class Source:
 
     path: Path
     style: str | None = None
+    holds_pairs: bool = False  # a line is a pair (see `pairs`): two texts
 
     @property
     def is_jsonl(self) -> bool:
         return not {".jsonl", ".ndjson"}.isdisjoint(suffix.lower() for suffix in self.path.suffixes[-2:])
+
+    @property
+    def name(self) -> str:
+        """The file's, without its endings."""
+        return self.path.name.removesuffix("".join(self.path.suffixes[-2:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +114,24 @@ class Corpus:
     sentence_offsets: Ints  # (n_sentences + 1,) into tokens
     article_offsets: Ints  # (n_articles + 1,) into sentences
     styles: NDArray[np.int16]  # (n_articles,) index into style_names, or −1
+    files: NDArray[np.int16]  # (n_articles,) which of the files it is from
     starts_word: Bools  # (vocabulary,)
     unk: int  # the id of what the vocabulary lacks
     style_names: tuple[str, ...]
     counts: Counts  # of the chosen articles
     fingerprint: str  # of the text and of the vocabulary
     chosen: Bools | None = None  # (n_articles,) the articles that are used; all by default
+    shares: NDArray[np.float64] | None = None  # (n_files,) of each file's articles that an epoch takes; all by default
 
     def sequences(
-        self, *, window: int, max_tokens: int, least_window: int | None = None, seed: int = 0, epoch: int | None = None
+        self,
+        *,
+        window: int,
+        max_tokens: int,
+        least_window: int | None = None,
+        whole_windows: bool = False,
+        seed: int = 0,
+        epoch: int | None = None,
     ) -> Sequences:
         """Windows of `window` consecutive sentences that cover each article once.
 
@@ -124,7 +139,8 @@ class Corpus:
         meet in the next epoch; without an epoch (for evaluation) it is always a whole one. The windows at
         both ends of an article may be shorter; if `window` > 1, they are left out if they have but one token. What
         exceeds `max_tokens` is cut off, after a whole word. With `least_window`, each article has windows of another
-        length, from that to `window`.
+        length, from that to `window`. With `whole_windows`, shorter ones are left out. Which articles of a file with a
+        share an epoch takes depends on (seed, epoch, article); without an epoch it is all of them.
         """
         n_sentences = np.diff(self.article_offsets)
         numbers = np.arange(len(n_sentences))
@@ -140,10 +156,15 @@ class Corpus:
             phase = (bits % lengths.astype(np.uint64)).astype(np.int64)
         first = np.flatnonzero((index == 0) | ((index - phase[articles]) % lengths[articles] == 0))
         starts = self.sentence_offsets[first]
-        ends = np.append(starts[1:], self.sentence_offsets[-1])
+        ends = np.append(starts[1:], self.sentence_offsets[-1])[: len(starts)]
         used = ends - starts >= min(window, 2)
+        if whole_windows:
+            used &= np.diff(first, append=len(articles)) == lengths[articles[first]]
         if self.chosen is not None:
             used &= self.chosen[articles[first]]
+        if self.shares is not None and epoch is not None:
+            taken = uniform(numbers, "is the article taken", seed=seed, epoch=epoch) < self.shares[self.files]
+            used &= taken[articles[first]]
         starts, ends, styles = starts[used], ends[used], self.styles[articles[first[used]]]
         too_long = np.flatnonzero(ends - starts > max_tokens)
         for i in too_long:
@@ -202,12 +223,13 @@ def load_tokenizer(
     size: int | None = None,
     min_count: int = 1,
     styles: Sequence[str] = (),
+    correcting: bool = False,
     skip_bad_lines: bool = False,
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> Tokenizer:
     """The tokenizer of a corpus, trained as `vocabulary.train_tokenizer` does if it has not been before."""
-    settings = [kind, size, min_count, sorted(styles), skip_bad_lines]
+    settings = [kind, size, min_count, sorted(styles), correcting, skip_bad_lines]
     directory = (cache or cache_directory()) / f"tokenizer-{_fingerprint(sources, settings)}"
 
     def is_complete(directory: Path) -> bool:
@@ -217,7 +239,7 @@ def load_tokenizer(
         texts = chain.from_iterable(
             article.sentences for article in _read_all(sources, Counter(), skip_bad_lines, progress)
         )
-        tokenizer = train_tokenizer(texts, kind, size=size, min_count=min_count, styles=styles)
+        tokenizer = train_tokenizer(texts, kind, size=size, min_count=min_count, styles=styles, correcting=correcting)
         _write_atomically(directory, lambda new: tokenizer.save(str(new / TOKENIZER_FILE)), is_complete)
     return Tokenizer.from_file(str(directory / TOKENIZER_FILE))
 
@@ -250,17 +272,37 @@ def load_corpus(
             _tokenise(sources, tokenizer, tuple(style_names), skip_bad_lines, new, progress)
 
         _write_atomically(directory, write, _is_complete)
-    sentence_offsets, article_offsets, styles = (np.load(directory / name, mmap_mode="r") for name in ARRAY_FILES)
+    sentence_offsets, article_offsets, styles, files = (
+        np.load(directory / name, mmap_mode="r") for name in ARRAY_FILES
+    )
     return Corpus(
         tokens=np.memmap(directory / TOKENS_FILE, _token_type(tokenizer), "r"),
         sentence_offsets=sentence_offsets,
         article_offsets=article_offsets,
         styles=styles,
+        files=files,
         starts_word=starts_word(tokenizer),
         unk=special_ids(tokenizer).unk,
         style_names=tuple(style_names),
         counts=_read_counts(directory),
         fingerprint=directory.name,
+    )
+
+
+def empty_corpus(tokenizer: Tokenizer) -> Corpus:
+    """No text at all, for runs that learn from pairs alone."""
+    nothing = np.zeros(1, np.int64)
+    return Corpus(
+        tokens=np.zeros(0, _token_type(tokenizer)),
+        sentence_offsets=nothing,
+        article_offsets=nothing,
+        styles=np.zeros(0, np.int16),
+        files=np.zeros(0, np.int16),
+        starts_word=starts_word(tokenizer),
+        unk=special_ids(tokenizer).unk,
+        style_names=(),
+        counts=Counts(0, 0, 0, 0, 0, 0),
+        fingerprint="none",
     )
 
 
@@ -273,7 +315,7 @@ def read_articles(
 ) -> Iterator[Article]:
     """The articles of a file, one by one; `tally` counts the lines that were skipped, `empty` and `bad`."""
     tally = Counter() if tally is None else tally
-    for number, line in _read_lines(source.path, tally, skip_bad_lines, progress):
+    for number, line in read_lines(source.path, tally, skip_bad_lines, progress):
         sentences, style = [line], source.style
         if source.is_jsonl and not line.isspace():
             sentences, style = _parse_json(source, f"{source.path}, line {number}", line)
@@ -283,8 +325,8 @@ def read_articles(
             tally["empty"] += 1
 
 
-def _read_lines(
-    path: Path, tally: Counter[str], skip_bad_lines: bool, progress: Callable[[int], None] | None
+def read_lines(
+    path: Path, tally: Counter[str], skip_bad_lines: bool, progress: Callable[[int], None] | None = None
 ) -> Iterator[tuple[int, str]]:
     """Numbered lines. Only "\\n" ends a line ("\\r" is white space), and a byte-order mark is no text."""
     try:
@@ -317,6 +359,8 @@ def _parse_json(source: Source, place: str, line: str) -> tuple[list[str], str |
         raise CorpusError(f"{place}: not valid JSON ({error.msg}, column {error.colno}).") from None
     except RecursionError:
         raise CorpusError(f"{place}: JSON that is nested too deeply.") from None
+    if source.holds_pairs and isinstance(entry, dict):
+        entry = {"sents": [entry.get("source"), entry.get("target")]}
     if not isinstance(entry, dict) or ("sents" in entry) == ("text" in entry):
         raise CorpusError(f"{place}: expected a JSON object with either `sents`, a list of sentences, or `text`.")
     sentences = entry["sents"] if "sents" in entry else [entry["text"]]
@@ -378,6 +422,8 @@ def _tokenise(
     lengths: list[Ints] = []  # of sentences, a batch each
     article_sizes: list[Ints] = []  # sentences of articles, a batch each
     styles: list[int] = []
+    files: list[int] = []
+    number_of = {source.path: number for number, source in enumerate(sources)}
     articles = _label(style_names, _read_all(sources, tally, skip_bad_lines, progress))
     with (directory / TOKENS_FILE).open("wb") as file:
         for batch in _batched(articles, SENTENCES_AT_ONCE):
@@ -391,9 +437,10 @@ def _tokenise(
             lengths.append(n_tokens[n_tokens > 0])
             article_sizes.append(sizes[sizes > 0])
             styles += [style for (_, style), size in zip(batch, sizes, strict=True) if size]
+            files += [number_of[article.path] for (article, _), size in zip(batch, sizes, strict=True) if size]
     sentence_offsets, article_offsets = _offsets(lengths), _offsets(article_sizes)
     labels = np.array(styles, np.int16)
-    arrays: list[NDArray[Any]] = [sentence_offsets, article_offsets, labels]
+    arrays: list[NDArray[Any]] = [sentence_offsets, article_offsets, labels, np.array(files, np.int16)]
     for name, array in zip(ARRAY_FILES, arrays, strict=True):
         np.save(directory / name, array)
     counts = Counts(

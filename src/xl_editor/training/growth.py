@@ -1,10 +1,11 @@
-"""A larger model out of a trained one, which goes on from what that one has learnt."""
+"""A larger model, or one of another vocabulary, out of a trained one: it goes on from what that one has learnt."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from xl_editor.model import Layer, XLEditorModel
@@ -31,6 +32,28 @@ def grown(model: XLEditorModel, n_layer: int, d_inner: int) -> XLEditorModel:
             if depth and origins[depth] == origins[depth - 1]:
                 _write_nothing(layer, old.ff.layer_norm)
     return larger
+
+
+def with_vocabulary(model: XLEditorModel, old: Tokenizer, new: Tokenizer) -> XLEditorModel:
+    """The same network with another vocabulary.
+
+    A piece that both have keeps its embedding and its bias; another one starts from the mean of those that spelt it
+    before, a control token that is new from chance.
+    """
+    other = XLEditorModel(replace(model.config, vocab_size=new.get_vocab_size()))
+    tied = ("transformer.word_embedding.weight", "lm_loss.weight", "lm_loss.bias")
+    other.load_state_dict({name: w for name, w in model.state_dict().items() if name not in tied}, strict=False)
+    embedding, bias = model.transformer.word_embedding.weight, model.lm_loss.bias
+    special = {token.content for token in new.get_added_tokens_decoder().values()}
+    with torch.no_grad():
+        for piece, id in new.get_vocab().items():
+            known = old.token_to_id(piece)
+            if known is None and piece in special:
+                continue
+            spelt = [known] if known is not None else [token.id for token in old.model.tokenize(piece)]
+            other.transformer.word_embedding.weight[id] = embedding[spelt].mean(0)
+            other.lm_loss.bias[id] = bias[spelt].mean()
+    return other
 
 
 def _copy(old: Layer, layer: Layer) -> None:

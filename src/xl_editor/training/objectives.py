@@ -20,13 +20,22 @@ from torch import Tensor, nn
 
 from xl_editor.context import ContextFormat
 from xl_editor.engine import classify, left_padded
-from xl_editor.geometry import END_OF_INSERTION, PADDING, Places, batched_insertion_places, relate
+from xl_editor.geometry import (
+    END_OF_INSERTION,
+    PADDING,
+    Places,
+    batched_insertion_places,
+    correction_places,
+    relate,
+    stack,
+)
 from xl_editor.model import WEIGHTS_FILE, XLEditorModel
 from xl_editor.training.sampling import Ints, Slots
 
 IGNORED = -100  # the label of a row that is padding, as everywhere in torch and transformers
 
 Batch = dict[str, Tensor]
+Ids = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -43,16 +52,32 @@ class Examples:
         return np.fromiter(map(len, self.tokens), np.int64, len(self.tokens))
 
 
+@dataclass(frozen=True)
+class Correction:
+    """A text that is partly wrong, word by word, and what should stand in some of its slots (see `geometry`)."""
+
+    words: list[Ids]  # of the old text
+    slots: list[tuple[int, Ids]]  # the slots that are asked about, 0 being the one at the start, in order
+
+    def changes(self, slot: int, inserted: Ids) -> bool:
+        """Whether this is something else than what stands there."""
+        return inserted != (self.words[slot - 1] if slot else ())
+
+
 class Objective(Protocol):
-    """What the trainer needs to know: it feeds `collate`'s tensors to the module, and gets a dict with a loss."""
+    """What the trainer needs to know: it feeds a batch's tensors to the module, and gets a dict with a loss."""
 
     def collate(self, examples: Examples) -> Batch: ...
+    def collate_corrections(self, corrections: Sequence[Correction]) -> Batch: ...
     def save(self, directory: Path) -> None: ...
     def load(self, directory: Path) -> None: ...
 
 
 class InsertionObjective(nn.Module):
-    """−log q(y | left ↓ right, style), and −log p(style | x) where the batch carries labels."""
+    """−log q(y | left ↓ right, style), and −log p(style | x) where the batch carries labels.
+
+    A batch of corrections is the same with other contexts: all of the old text, and many slots at once.
+    """
 
     def __init__(
         self,
@@ -62,6 +87,7 @@ class InsertionObjective(nn.Module):
         plain: bool = False,
         classifier_weight: float = 0.0,
         hidden_rate: float = 0.0,
+        change_weight: float = 1.0,
     ) -> None:
         super().__init__()
         self.model = model
@@ -69,6 +95,7 @@ class InsertionObjective(nn.Module):
         self.plain = plain
         self.classifier_weight = classifier_weight
         self.hidden_rate = hidden_rate
+        self.change_weight = change_weight
 
     def collate(self, examples: Examples) -> Batch:
         ends = [self.context.right_end(style) for style in examples.styles]
@@ -78,6 +105,37 @@ class InsertionObjective(nn.Module):
             batch["classified_ids"] = left_padded(whole, self.model)
             batch["classified_labels"] = torch.from_numpy(examples.labels)
         return batch
+
+    def collate_corrections(self, corrections: Sequence[Correction]) -> Batch:
+        """The texts, their right ends and what goes into their slots; targets that change something weigh more."""
+        end = self.context.correcting_end
+        end_token_id = self.model.config.end_token_id
+        assert end_token_id is not None  # a model that learns insertion has END
+        ids, labels, weights, content, queries = [], [], [], [], []
+        for correction in corrections:
+            words, slots = correction.words, correction.slots
+            places, predicted = correction_places(
+                [len(word) for word in words], [(slot, len(inserted)) for slot, inserted in slots], len(end)
+            )
+            content.append(places)
+            queries.append(predicted)
+            of_slots = [token for _, inserted in slots for token in inserted]
+            ids.append([*(token for word in words for token in word), *end, *of_slots])
+            labels.append([token for _, inserted in slots for token in (*inserted, end_token_id)])
+            weights.append(
+                [
+                    self.change_weight if correction.changes(slot, inserted) else 1.0
+                    for slot, inserted in slots
+                    for _ in range(len(inserted) + 1)
+                ]
+            )
+        batch = batch_of_places(stack(content), stack(queries))
+        return {
+            **batch,
+            "ids": _padded(ids, 0),
+            "labels": _padded(labels, IGNORED),
+            "weights": _padded(weights, 0.0),
+        }
 
     def forward(
         self, labels: Tensor, num_items_in_batch: Tensor | int | None = None, **batch: Tensor
@@ -103,7 +161,8 @@ class InsertionObjective(nn.Module):
 
     def _insertion_loss(self, labels: Tensor, batch: Batch) -> Tensor:
         real = labels != IGNORED
-        return summed_cross_entropy(self.predicted_states(batch)[real], self.model.lm_loss, labels[real])
+        weights = batch["weights"][real] if "weights" in batch else None
+        return summed_cross_entropy(self.predicted_states(batch)[real], self.model.lm_loss, labels[real], weights)
 
     def predicted_states(self, batch: Batch) -> Tensor:
         """The final states of a batch's predicted rows. *Shape:* (B, Q, d_model)."""
@@ -140,6 +199,9 @@ class Seq2SeqObjective(nn.Module):
         input_ids, labels = _padded(sources, pad), _padded(targets, IGNORED)
         return {"input_ids": input_ids, "attention_mask": (input_ids != pad).long(), "labels": labels}
 
+    def collate_corrections(self, corrections: Sequence[Correction]) -> Batch:
+        raise ValueError("The Transformer is a baseline for insertions, and learns no corrections.")
+
     def forward(
         self, labels: Tensor, num_items_in_batch: Tensor | int | None = None, **batch: Tensor
     ) -> dict[str, Tensor]:
@@ -157,9 +219,9 @@ class Seq2SeqObjective(nn.Module):
         self.model.load_state_dict(type(self.model).from_pretrained(directory).state_dict())
 
 
-def summed_cross_entropy(states: Tensor, head: nn.Linear, targets: Tensor) -> Tensor:
-    """Σ −log softmax(head(states))[target]. *Shape:* (N, d), (N,) → ()."""
-    return SummedCrossEntropy.apply(states, head.weight, head.bias, targets, torch.is_grad_enabled())
+def summed_cross_entropy(states: Tensor, head: nn.Linear, targets: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Σ −weight · log softmax(head(states))[target]. *Shape:* (N, d), (N,), (N,) → ()."""
+    return SummedCrossEntropy.apply(states, head.weight, head.bias, targets, torch.is_grad_enabled(), weights)
 
 
 class SummedCrossEntropy(torch.autograd.Function):
@@ -173,7 +235,13 @@ class SummedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, with_gradients: bool = True
+        ctx: Any,
+        states: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        with_gradients: bool = True,
+        of_targets: Tensor | None = None,
     ) -> Tensor:
         # Under autocast the factors of products are rounded; sums over the vocabulary are not.
         device = states.device.type
@@ -189,9 +257,12 @@ class SummedCrossEntropy(torch.autograd.Function):
                 # Not log_softmax: from bfloat16 it is seven times as slow, and the slope needs the exponentials.
                 slope = torch.softmax(logits, dim=-1, dtype=weight.dtype)
                 target = targets[rows, None]
-                total -= slope.gather(1, target).clamp_(min=torch.finfo(weight.dtype).tiny).log_().sum()
+                logprobs = slope.gather(1, target).clamp_(min=torch.finfo(weight.dtype).tiny).log_()
+                total -= (logprobs if of_targets is None else logprobs * of_targets[rows, None]).sum()
                 if with_gradients:  # d loss / d logits = softmax − one-hot
                     slope.scatter_add_(1, target, slope.new_full(target.shape, -1.0))
+                    if of_targets is not None:
+                        slope *= of_targets[rows, None]
                     of_bias += slope.sum(0)
                     slope = slope.to(dtype)
                     torch.mm(slope, weights, out=of_states[rows])
@@ -203,9 +274,9 @@ class SummedCrossEntropy(torch.autograd.Function):
         return total
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
         of_states, of_weight, of_bias = ctx.saved_tensors
-        return of_states.to(of_weight.dtype) * slope, of_weight * slope, of_bias * slope, None, None
+        return of_states.to(of_weight.dtype) * slope, of_weight * slope, of_bias * slope, None, None, None
 
 
 def places_and_labels(
@@ -225,18 +296,20 @@ def places_and_labels(
     if not plain:
         assert end_token_id is not None  # a model that learns insertion has END
         labels = labels.masked_fill(target == END_OF_INSERTION, end_token_id)
+    return {**batch_of_places(content, queries), "ids": ids, "labels": labels}
+
+
+def batch_of_places(content: Places, queries: Places) -> Batch:
     return {
-        "ids": ids,
         "position": content.position,
         "slot": content.slot,
         "offset": content.offset,
         "query_position": queries.position,
         "query_slot": queries.slot,
         "query_offset": queries.offset,
-        "labels": labels,
     }
 
 
-def _padded(rows: list[list[int]], pad: int) -> Tensor:
+def _padded(rows: Sequence[Sequence[float]], pad: float) -> Tensor:
     size = max(map(len, rows))
     return torch.tensor([[*row, *[pad] * (size - len(row))] for row in rows])

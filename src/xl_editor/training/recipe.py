@@ -13,7 +13,7 @@ import difflib
 import math
 import types
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -24,6 +24,7 @@ from xl_editor.text import TextFormat
 from xl_editor.training.corpus import Source
 from xl_editor.training.vocabulary import Kind, may_be_style
 
+SIDES = ("source", "target")  # of pairs
 MOST = 10**9  # of whole numbers that have no limit of their own
 LONGEST_POSITION = 2048  # of the Transformer's sinusoids: not learnt, so longer texts than the training's can be read
 TABLES = (".csv", ".tsv", ".json", ".xlsx", ".parquet")  # whose lines are no sentences
@@ -44,17 +45,28 @@ def _key(
     most: Number = math.inf,
 ) -> Any:
     """A key of a recipe: its help text, and the range of its values."""
-    return field(default=default, metadata={"help": help, "above": above, "least": least, "most": most})
+    metadata = {"help": help, "above": above, "least": least, "most": most}
+    if default == {}:
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
 class DataRecipe:
-    train: Files = _key(
+    train: Files | None = _key(
         "The training text: a file, a list of files, or a mapping from style to file(s). Plain text has a "
         "sequence a line; JSONL has an article a line, with `sents` (a list of sentences) or `text`, and "
-        "maybe `style`. Packed files (.gz, .xz) are fine; tables are not. Text is taken as it is: say under `text` how."
+        "maybe `style`. Packed files (.gz, .xz) are fine; tables are not. A directory: all JSONL files in it. "
+        "Text is taken as it is: say under `text` how. May be left out where there are pairs.",
+        None,
     )
     dev: Files | None = _key("The development text, likewise; without it every 50th line or article is held out.", None)
+    pairs: Files | None = _key(
+        "Texts with their corrections: JSONL with `source` and `target`, or two plain files under these names, a text "
+        "a line. Pairs that are different texts, by the rule of alignment, are counted and skipped.",
+        None,
+    )
+    dev_pairs: Files | None = _key("The same, for development; without it every 50th pair is held out.", None)
     dir: Path | None = _key("Where these files lie (--set data.dir=DIR); the current directory by default.", None)
     window: int = _key("Consecutive sentences of an article that make a sequence.", 1, least=1)
     least_window: int | None = _key(
@@ -62,13 +74,27 @@ class DataRecipe:
         None,
         least=1,
     )
+    whole_windows: bool = _key("Leave out the shorter windows at both ends of an article, as the paper does.", False)
+    shares: dict[str, float] = _key(
+        "How much of a file a pass over the text takes, by the file's name without its endings: 0.3 takes other three "
+        "tenths of its articles each time. All of it by default.",
+        {},
+        above=0,
+        most=1,
+    )
     max_tokens: int = _key("Longer sequences are cut off there, after a whole word, and counted.", 256, least=2)
     bad_lines: Literal["refuse", "skip"] = _key("What to do with a file that has lines which are not UTF-8.", "refuse")
 
     def resolved(self, files: Files) -> Files:
         """The files with their full paths."""
         base = expanded(self.dir or Path())
-        return tuple(Source(base / expanded(file.path), file.style) for file in files)
+        found = []
+        for file in files:
+            path = base / expanded(file.path)
+            inside = sorted(path.iterdir()) if path.is_dir() else [path]
+            sources = [replace(file, path=each) for each in inside]
+            found += [source for source in sources if source.is_jsonl or not path.is_dir()]
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -95,7 +121,7 @@ class ModelRecipe:
     dropout: float | None = _key("0.1 by default, or that of `init`.", None, least=0, most=0.9)
     init: str | None = _key(
         "Start from this model: a hub id or a directory of an XLNet, one of our own directories, or a bundled model's "
-        "name. Its sizes and its vocabulary are used.",
+        "name. Its sizes are used, and its vocabulary unless there is another.",
         None,
     )
     grow: GrowthRecipe | None = _key("Make `init` larger first, so that it answers nearly as before.", None)
@@ -123,6 +149,25 @@ class SamplingRecipe:
         0.0,
         least=0,
         most=1,
+    )
+
+
+@dataclass(frozen=True)
+class VariationRecipe:
+    lowercase: float = _key("How often a text is all in lower case, as in chats.", 0.0, least=0, most=0.3)
+    without_final_mark: float = _key("How often it lacks its last full stop.", 0.0, least=0, most=0.3)
+    typographic: float = _key("How often it has curly quotes and apostrophes.", 0.0, least=0, most=0.3)
+
+
+@dataclass(frozen=True)
+class CorrectionRecipe:
+    share: float = _key("Of the sequences that are made wrong, for the model to correct.", 0.5, least=0, most=1)
+    change_weight: float = _key("Of a target in a slot that changes something; of the others it is 1.", 3.0, above=0)
+    unchanged_share: float = _key("Of the slots that change nothing, how many are learnt from.", 0.25, least=0, most=1)
+    clean_share: float = _key("Of these sequences, how many are left as they are.", 0.3, least=0, most=1)
+    errors_per_word: float = _key("In the others, on average.", 0.08, above=0, most=0.5)
+    rates: dict[str, float] = _key(
+        "Of kinds of errors, instead of the ones they have; only how they compare counts.", {}, least=0
     )
 
 
@@ -182,8 +227,14 @@ class Recipe:
     data: DataRecipe = _key("The text.")
     optim: OptimRecipe = _key("How it is trained, and for how long.")
     model: ModelRecipe = _key("Its size, or what to start from; the paper's size by default.", ModelRecipe())
-    vocabulary: VocabularyRecipe | None = _key("Made from the training text; left out with model.init.", None)
+    vocabulary: VocabularyRecipe | None = _key(
+        "Made from the training text. Left out with model.init, whose vocabulary is used; if given all the same, it "
+        "takes that one's place: pieces that both have keep their embeddings, others start from those that spelt them.",
+        None,
+    )
     sampling: SamplingRecipe = _key("What is taken out of a sequence to be predicted.", SamplingRecipe())
+    variation: VariationRecipe = _key("Texts that are written in another way.", VariationRecipe())
+    correction: CorrectionRecipe | None = _key("Learn to correct, too; left out, only insertion is learnt.", None)
     classifier: ClassifierRecipe | None = _key("The auxiliary style classifier; left out without styles.", None)
     text: TextFormat = _key(
         "How the training text is written; recorded with the model, which edits so. With model.init, as it was there.",
@@ -193,7 +244,18 @@ class Recipe:
 
     @property
     def train_files(self) -> Files:
-        return self.data.resolved(self.data.train)
+        return self.data.resolved(self.data.train or ())
+
+    @property
+    def pair_files(self) -> Files:
+        return self._of_pairs(self.data.pairs)
+
+    @property
+    def dev_pair_files(self) -> Files:
+        return self._of_pairs(self.data.dev_pairs)
+
+    def _of_pairs(self, files: Files | None) -> Files:
+        return tuple(replace(file, holds_pairs=file.style is None) for file in self.data.resolved(files or ()))
 
     @property
     def dev_files(self) -> Files | None:
@@ -233,7 +295,13 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     recipe = _build(Recipe, tree, ())
     assert isinstance(recipe, Recipe)
     _check_combinations(recipe, tree)
-    for key, files in (("train", recipe.train_files), ("dev", recipe.dev_files)):
+    named = {
+        "train": recipe.train_files,
+        "dev": recipe.dev_files,
+        "pairs": recipe.pair_files,
+        "dev_pairs": recipe.dev_pair_files,
+    }
+    for key, files in named.items():
         for file in files or ():
             name = f"data.{key}.{file.style}" if file.style else f"data.{key}"
             where = tree.at("data", key, *([file.style] if file.style else [])).where
@@ -354,6 +422,10 @@ def _build(kind: Any, tree: _Tree, keys: tuple[str, ...]) -> Any:
         return _build_section(kind, tree, keys)
     if get_origin(kind) in (Union, types.UnionType):  # something or None; null is dealt with above
         return _build(get_args(kind)[0], tree, keys)
+    if get_origin(kind) is dict:
+        if not isinstance(tree.value, dict):
+            raise _wrong(tree, keys, "a mapping of names to numbers")
+        return {name: _build(get_args(kind)[1], below, (*keys, name)) for name, below in tree.value.items()}
     if get_origin(kind) is tuple:
         items = tree.value
         if not isinstance(items, list) or len(items) != len(get_args(kind)):
@@ -425,7 +497,7 @@ def _build_files(tree: _Tree, keys: tuple[str, ...]) -> Files:
 
 def _check_range(declared: Field[Any], value: Any, tree: _Tree, keys: tuple[str, ...]) -> None:
     limits = declared.metadata
-    for number in value if isinstance(value, tuple) else (value,):
+    for number in value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,):
         if not isinstance(number, int | float) or "least" not in limits:
             continue
         if number <= limits["above"]:
@@ -481,8 +553,19 @@ def _check_combinations(recipe: Recipe, tree: _Tree) -> None:
 
     data, model, optim, sampling = recipe.data, recipe.model, recipe.optim, recipe.sampling
     objective, vocabulary = recipe.objective, recipe.vocabulary
-    styles = {file.style for file in data.train if file.style}
-    jsonl = any(file.is_jsonl for file in data.train)
+    refuse(not data.train and not data.pairs, "data", "the key data.train is missing")
+    refuse(data.dev and not data.train, "data.dev", "data.dev needs data.train; pairs have data.dev_pairs")
+    refuse(data.pairs and not recipe.correction, "data.pairs", "data.pairs needs a section `correction`")
+    for key, files in (("pairs", data.pairs), ("dev_pairs", data.dev_pairs)):
+        for file in files or ():
+            sides = [sum(other.style == side for other in files or ()) for side in SIDES]
+            refuse(
+                (file.style is None and not file.is_jsonl) or sides[0] != sides[1] or file.style not in (None, *SIDES),
+                f"data.{key}",
+                f"data.{key} must be JSONL with source and target, or two plain files under `source` and `target`",
+            )
+    styles = {file.style for file in recipe.train_files if file.style}
+    jsonl = any(file.is_jsonl for file in recipe.train_files)
     baseline = objective != "xl-editor"
 
     refuse(baseline and styles, "data.train", f"objective {objective} knows no styles; give data.train as a list")
@@ -507,6 +590,7 @@ def _check_combinations(recipe: Recipe, tree: _Tree) -> None:
         "sampling.sentence_rate",
         "objective l2r has no END to predict where no sentence is missing, so sampling.sentence_rate must be 0",
     )
+    refuse(baseline and recipe.correction, "correction", f"objective {objective} learns no corrections; leave it out")
     unlabelled = not styles and not jsonl
     refuse(unlabelled and recipe.classifier, "classifier", "a classifier needs styles, and data.train names none")
     refuse(
@@ -521,7 +605,11 @@ def _check_combinations(recipe: Recipe, tree: _Tree) -> None:
             "data.dev",
             f"data.dev has the style {file.style}, data.train has {', '.join(sorted(styles)) or 'none'}",
         )
-    plain = ", ".join(str(file.path) for file in (*data.train, *(data.dev or ())) if not file.is_jsonl)
+    files = (*recipe.train_files, *(recipe.dev_files or ()))
+    plain = ", ".join(str(file.path) for file in files if not file.is_jsonl)
+    names = {file.name for file in recipe.train_files}
+    for name in data.shares:
+        refuse(name not in names, f"data.shares.{name}", f"data.shares names {name}, and data.train has no such file")
     refuse(
         data.window > 1 and plain,
         "data.window",
@@ -534,7 +622,6 @@ def _check_combinations(recipe: Recipe, tree: _Tree) -> None:
         "data.max_tokens",
         f"objective seq2seq reads less than {LONGEST_POSITION} tokens; lower data.max_tokens",
     )
-    refuse(model.init and vocabulary, "vocabulary", "model.init brings its own vocabulary; leave vocabulary out")
     refuse(not model.init and not vocabulary, "", "a vocabulary (or model.init) is missing")
     for size in ("n_layer", "n_head", "d_model", "d_inner"):
         given = tree.at("model", size) is not tree.at("model")
@@ -587,9 +674,15 @@ def _check_combinations(recipe: Recipe, tree: _Tree) -> None:
 # --- Back to plain values, and to documentation ---
 
 
+def _default(key: Field[Any]) -> Any:
+    return key.default if key.default_factory is MISSING else key.default_factory()
+
+
 def _to_plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, Source | type):
-        return {f.name: _to_plain(getattr(value, f.name)) for f in fields(value) if getattr(value, f.name) != f.default}
+        return {
+            f.name: _to_plain(getattr(value, f.name)) for f in fields(value) if getattr(value, f.name) != _default(f)
+        }
     if isinstance(value, tuple) and all(isinstance(item, Source) for item in value):
         if value[0].style is None:
             return [str(file.path) for file in value]
@@ -608,8 +701,8 @@ def _describe(kind: Any, keys: tuple[str, ...]) -> Iterable[str]:
         section = _section_of(hints[f.name])
         text = f.metadata.get("help", "")
         default = ""
-        if not section and f.default is not MISSING and f.default not in (None, ""):
-            default = f" (default {list(f.default) if isinstance(f.default, tuple) else f.default})"
+        if not section and (value := _default(f)) is not MISSING and value not in (None, "", {}):
+            default = f" (default {list(value) if isinstance(value, tuple) else value})"
         yield f"{'  ' * len(keys)}- `{f.name}`{default}{': ' + text if text else ''}"
         if section:
             yield from _describe(section, (*keys, f.name))

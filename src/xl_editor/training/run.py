@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from accelerate import PartialState
 from accelerate.utils import send_to_device
@@ -31,14 +32,16 @@ from xl_editor.cores import n_usable_cores
 from xl_editor.editor import find_model
 from xl_editor.files import write_whole
 from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE, XLEditorConfig, XLEditorModel, load_config
-from xl_editor.text import TOKENIZER_FILE, TextFormat
+from xl_editor.text import TOKENIZER_FILE, Codec, TextFormat
 from xl_editor.training.card import CARD_FILE, CURVE_FILE, SUMMARY_FILE, write_card, write_summary
-from xl_editor.training.corpus import Corpus, find_styles, load_corpus, load_tokenizer
-from xl_editor.training.growth import grown
+from xl_editor.training.corpus import Corpus, empty_corpus, find_styles, load_corpus, load_tokenizer
+from xl_editor.training.corrections import CorrectionMaker, CorrectionSettings, Reader, VariationSettings
+from xl_editor.training.growth import grown, with_vocabulary
 from xl_editor.training.muon import Muon, parameter_groups
 from xl_editor.training.objectives import InsertionObjective, Seq2SeqObjective
-from xl_editor.training.recipe import LONGEST_POSITION, GrowthRecipe, Recipe, RecipeError
-from xl_editor.training.stream import EVALUATION, MicroBatches, StreamSettings
+from xl_editor.training.pairs import NO_PAIRS, Pairs, load_pairs
+from xl_editor.training.recipe import LONGEST_POSITION, Files, GrowthRecipe, Recipe, RecipeError
+from xl_editor.training.stream import EVALUATION, MicroBatches, Rewriting, StreamSettings
 from xl_editor.training.trainer import (
     CHECKPOINTS,
     LOG_FILE,
@@ -50,7 +53,7 @@ from xl_editor.training.trainer import (
     product_dtype,
     rounded_products,
 )
-from xl_editor.training.vocabulary import SpecialIds, pretrained_tokenizer, special_ids
+from xl_editor.training.vocabulary import SpecialIds, is_special, pretrained_tokenizer, special_ids
 
 RUN_FILE = "run.json"
 RECIPE_FILE = "recipe.yaml"
@@ -107,15 +110,18 @@ def train(recipe: Recipe, output: Path, *, resume: bool = False, console: Consol
         tokenizer, corpus, development = load_data(recipe, console)
         objective = make_objective(recipe, tokenizer, corpus.style_names)
         settings = stream_settings(recipe)
-        stream = MicroBatches(corpus, objective, settings)
-        evaluated = MicroBatches(development, objective, settings)
+        rewriting, rewriting_development = make_rewritings(recipe, tokenizer, objective, console)
+        stream = MicroBatches(corpus, objective, settings, rewriting)
+        evaluated = MicroBatches(development, objective, settings, rewriting_development)
         for name, plan in (("training", stream.plan(0)), ("development", evaluated.plan(EVALUATION))):
-            if not len(plan.sequences):
+            if not len(plan.batches):
                 raise RunError(f"The {name} text holds no sequence of two tokens or more.")
         text = f"{corpus.fingerprint} {development.fingerprint}"
+        if rewriting and len(rewriting.pairs):
+            text += f" {rewriting.pairs.fingerprint}"
         facts = load_facts(recipe, text, precision, output, objective, stream, console)
     stream.n_steps = facts.n_steps
-    n_development = len(evaluated.plan(EVALUATION).sequences)
+    n_development = len(evaluated.plan(EVALUATION).corrected)
     if n_cut := stream.plan(0).sequences.n_cut:
         console.print(f"{n_cut:,} sequences are longer than {recipe.data.max_tokens} tokens, and cut.", highlight=False)
     console.print(
@@ -208,7 +214,7 @@ def prepare_process(threads: int | None) -> None:
 
 def load_data(recipe: Recipe, console: Console) -> tuple[Tokenizer, Corpus, Corpus]:
     """The tokenizer and the tokenised corpora, made now or taken from the cache."""
-    files, skip = recipe.train_files, recipe.skip_bad_lines
+    files, skip, correcting = recipe.train_files, recipe.skip_bad_lines, recipe.correction is not None
     styles = find_styles(files, skip_bad_lines=skip)
     if styles and recipe.objective != "xl-editor":
         raise RunError(f"data.train has styles ({', '.join(styles)}), and objective {recipe.objective} knows none.")
@@ -219,21 +225,33 @@ def load_data(recipe: Recipe, console: Console) -> tuple[Tokenizer, Corpus, Corp
         def progress(done: int, of: int) -> None:
             status.update(f"reading the training text: {done / max(of, 1):.0%}")
 
-        if recipe.model.init is not None:
-            tokenizer = pretrained_tokenizer(find_model(recipe.model.init), styles)
+        if recipe.vocabulary is None:
+            assert recipe.model.init is not None  # a recipe has one of the two
+            tokenizer = pretrained_tokenizer(find_model(recipe.model.init), styles, correcting=correcting)
         else:
-            assert recipe.vocabulary is not None  # a recipe without `init` has one
             v = recipe.vocabulary
             tokenizer = load_tokenizer(
-                files, v.kind, size=v.size, min_count=v.min_count, styles=styles, skip_bad_lines=skip, progress=progress
+                (*files, *recipe.pair_files),
+                v.kind,
+                size=v.size,
+                min_count=v.min_count,
+                styles=styles,
+                correcting=correcting,
+                skip_bad_lines=skip,
+                progress=progress,
             )
         # The classifier's labels are the model's styles, and a model to start from may know more than this corpus.
         style_names = tuple(special_ids(tokenizer).styles) if styles else ()
+        if not files:
+            return tokenizer, empty_corpus(tokenizer), empty_corpus(tokenizer)
         corpus = load_corpus(files, tokenizer, style_names=style_names, skip_bad_lines=skip, progress=progress)
         if recipe.dev_files is None:
             corpus, development = corpus.hold_out()
         else:
             development = load_corpus(recipe.dev_files, tokenizer, style_names=style_names, skip_bad_lines=skip)
+    if recipe.data.shares:
+        shares = np.array([recipe.data.shares.get(file.name, 1.0) for file in files])
+        corpus = dataclasses.replace(corpus, shares=shares)
     counts = corpus.counts
     console.print(
         f"{counts.n_sentences:,} sentences, {counts.n_tokens:,} tokens ({counts.n_unknown / counts.n_tokens:.2%} "
@@ -261,6 +279,7 @@ def make_objective(
         style_optional=recipe.sampling.style_dropout > 0 or not style_names,
         # A model that began as an XLNet, or is one, keeps the format of its pretraining.
         xlnet=ContextFormat.from_config(before).xlnet if "context" in before else recipe.model.init is not None,
+        correct=ids.correct,
     )
     said_of_text = {key: value for key, value in recipe.text.to_dict().items() if value != getattr(TextFormat, key)}
     editor = {
@@ -278,8 +297,54 @@ def make_objective(
         return Seq2SeqObjective(new_transformer(recipe, tokenizer, ids, editor), context, ids.end)
     model = new_model(recipe, tokenizer, ids, editor)
     weight, hidden_rate = (recipe.classifier.weight, recipe.classifier.hidden_rate) if recipe.classifier else (0.0, 0.0)
-    plain = recipe.objective == "l2r"
-    return InsertionObjective(model, context, plain=plain, classifier_weight=weight, hidden_rate=hidden_rate)
+    return InsertionObjective(
+        model,
+        context,
+        plain=recipe.objective == "l2r",
+        classifier_weight=weight,
+        hidden_rate=hidden_rate,
+        change_weight=recipe.correction.change_weight if recipe.correction else 1.0,
+    )
+
+
+def make_rewritings(
+    recipe: Recipe, tokenizer: Tokenizer, objective: InsertionObjective | Seq2SeqObjective, console: Console
+) -> tuple[Rewriting | None, Rewriting | None]:
+    """What makes other texts, and corrections, of the training and the development text; None if nothing does."""
+    variation = VariationSettings(**dataclasses.asdict(recipe.variation))
+    if recipe.correction is None and not variation.any_rate:
+        return None, None
+    text = TextFormat.from_dict(objective.model.config.editor["text"])
+    own = Tokenizer.from_str(tokenizer.to_str())  # a copy: the codec changes its settings
+    reader = Reader(tokenizer, Codec(own, text, np.flatnonzero(is_special(tokenizer)).tolist()))
+    if recipe.correction is None:
+        return Rewriting(reader, variation), Rewriting(reader, variation)
+    settings = dataclasses.asdict(recipe.correction)
+    settings.pop("change_weight")
+    maker = CorrectionMaker(reader, CorrectionSettings(**settings))
+    training, development = (
+        Rewriting(reader, variation, maker, pairs) for pairs in _load_pairs(recipe, reader, console)
+    )
+    return training, development
+
+
+def _load_pairs(recipe: Recipe, reader: Reader, console: Console) -> tuple[Pairs, Pairs]:
+    """The pairs for training and for development."""
+    if not recipe.pair_files:
+        return NO_PAIRS, NO_PAIRS
+    with console.status("reading pairs") as status:
+
+        def load(files: Files) -> Pairs:
+            return load_pairs(files, reader, recipe.data.max_tokens, lambda n: status.update(f"reading pairs: {n:,}"))
+
+        pairs = load(recipe.pair_files)
+        divided = (pairs, load(recipe.dev_pair_files)) if recipe.dev_pair_files else pairs.hold_out()
+    console.print(
+        f"{len(pairs):,} pairs; skipped {pairs.n_skipped:,} whose sides are different texts, or longer than "
+        f"{recipe.data.max_tokens} tokens",
+        highlight=False,
+    )
+    return divided
 
 
 def new_model(recipe: Recipe, tokenizer: Tokenizer, ids: SpecialIds, editor: dict[str, Any]) -> XLEditorModel:
@@ -308,7 +373,9 @@ def new_model(recipe: Recipe, tokenizer: Tokenizer, ids: SpecialIds, editor: dic
     # A new classifier starts random; one for the same labels is kept.
     lacking_head = n_labels != found.n_labels
     model.load_weights(directory / WEIGHTS_FILE, without_head=lacking_head)
-    if (missing := tokenizer.get_vocab_size() - config.vocab_size) > 0:
+    if recipe.vocabulary is not None:
+        model = with_vocabulary(model, pretrained_tokenizer(directory), tokenizer)
+    elif (missing := tokenizer.get_vocab_size() - config.vocab_size) > 0:
         model.add_tokens(missing)
     return grown_as_said(model, recipe.model.grow) if recipe.model.grow else model
 
@@ -357,6 +424,7 @@ def stream_settings(recipe: Recipe) -> StreamSettings:
     return StreamSettings(
         window=recipe.data.window,
         least_window=recipe.data.least_window,
+        whole_windows=recipe.data.whole_windows,
         max_tokens=recipe.data.max_tokens,
         empty_rate=recipe.sampling.empty_rate,
         max_slots=recipe.sampling.max_slots,

@@ -140,18 +140,21 @@ def sample_slots(
     max_slots: int = 1,
     unit: Literal["token", "word"] = "token",
     starts_word: Bools | None = None,
+    examples: Ints | None = None,
 ) -> Slots:
-    """The slots of the sequences `tokens[starts[i]:ends[i]]`; a sequence is identified by where it starts.
+    """The slots of the sequences `tokens[starts[i]:ends[i]]`.
 
     Args:
         tokens: all the tokens of the corpus; memory-mapped is fine, and only read for `unit="word"`.
+        examples: what identifies each sequence within the epoch: where it starts, by default.
         unit: intervals of tokens, as in the paper, or of whole words.
         starts_word: for each entry of the vocabulary, whether it begins a word (`text.starts_word`).
 
     """
+    examples = starts if examples is None else examples
     if unit == "token":
         return sample_intervals(
-            ends - starts, starts, seed=seed, epoch=epoch, empty_rate=empty_rate, max_slots=max_slots
+            ends - starts, examples, seed=seed, epoch=epoch, empty_rate=empty_rate, max_slots=max_slots
         )
     if starts_word is None:
         raise ValueError('unit="word" needs starts_word, the table of which tokens begin a word.')
@@ -159,7 +162,7 @@ def sample_slots(
     for part in _pieces(ends - starts, UNITS_AT_ONCE):
         words = _Words.find(tokens, starts[part], ends[part], starts_word)
         in_words = sample_intervals(
-            words.counts, starts[part], seed=seed, epoch=epoch, empty_rate=empty_rate, max_slots=max_slots
+            words.counts, examples[part], seed=seed, epoch=epoch, empty_rate=empty_rate, max_slots=max_slots
         )
         parts.append(Slots(words.to_tokens(in_words.starts), words.to_tokens(in_words.ends), in_words.counts))
     columns = ((p.starts, p.ends, p.counts) for p in parts)
@@ -270,7 +273,14 @@ class Batches:
 
 
 def make_batches(
-    n_content: Ints, n_queries: Ints, *, tokens_per_batch: int, per_step: int = 1, seed: int, epoch: int
+    n_content: Ints,
+    n_queries: Ints,
+    *,
+    tokens_per_batch: int,
+    per_step: int = 1,
+    seed: int,
+    epoch: int,
+    kinds: Bools | None = None,
 ) -> Batches:
     """Put examples of about the same size into batches whose cost stays within `tokens_per_batch`.
 
@@ -282,14 +292,20 @@ def make_batches(
     Args:
         n_content: content tokens of each example, the boundary token included, (N,).
         n_queries: query rows of each example, (N,).
+        kinds: examples of different kinds do not share a batch, (N,); all are of one kind by default.
 
     """
     n = len(n_content)
+    kinds = np.zeros(n, np.bool_) if kinds is None else kinds
     ties = random_bits(np.arange(n), "order of equal sizes", seed=seed, epoch=epoch)
     # Like a snake: up and down through the query rows as the content grows, so that neighbours are alike.
     snake = np.where(n_content % 2 == 0, n_queries, -n_queries)
-    order = np.lexsort((ties, snake, n_content))
-    spans = cut_into_batches(n_content[order].tolist(), n_queries[order].tolist(), tokens_per_batch)
+    order = np.lexsort((ties, snake, n_content, kinds))
+    spans = []
+    n_first_kind = int(n - kinds.sum())
+    for first, of_kind in ((0, order[:n_first_kind]), (n_first_kind, order[n_first_kind:])):
+        cut = cut_into_batches(n_content[of_kind].tolist(), n_queries[of_kind].tolist(), tokens_per_batch)
+        spans += [(first + start, first + end) for start, end in cut]
     _split_until_multiple(spans, per_step)
 
     position = random_bits(np.arange(len(spans)), "order of batches", seed=seed, epoch=epoch)

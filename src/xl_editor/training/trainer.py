@@ -31,6 +31,7 @@ CHECKPOINTS = "checkpoints"
 LOG_FILE = "log.jsonl"
 RUNNING_LOSS_FILE = "running_loss.json"  # of a checkpoint: the loss since the last entry of the log
 KEPT_CHECKPOINTS = 2
+PARTS = ("insertion", "correction")  # of the loss, where a run learns both
 
 
 class SaveError(ValueError):
@@ -117,17 +118,23 @@ class InsertionTrainer(Trainer):
         objective = self.accelerator.unwrap_model(self.model)
         objective.eval()
         nll = n_targets = n_correct = n_labels = 0.0
+        parts = {name: [0.0, 0.0] for name in PARTS}  # loss and targets of either objective
         with torch.no_grad():
             for batch in self.development.evaluation_batches(self.most_development_sequences):
                 output = objective(**self._prepare_inputs(batch))
                 nll += float(output["nll"])
-                n_targets += int((batch["labels"] != IGNORED).sum())
+                n_of_batch = int((batch["labels"] != IGNORED).sum())
+                n_targets += n_of_batch
+                part = parts["correction" if "weights" in batch else "insertion"]
+                part[0], part[1] = part[0] + float(output["nll"]), part[1] + n_of_batch
                 if "n_correct" in output:
                     n_correct += int(output["n_correct"])
                     n_labels += len(batch["classified_labels"])
         objective.train()
         self._check_finite(nll)
         metrics = {"eval_loss": nll / n_targets}
+        if parts["correction"][1]:
+            metrics |= {f"eval_{name}": loss / n for name, (loss, n) in parts.items() if n}
         if n_labels:
             metrics["eval_accuracy"] = n_correct / n_labels
         if self.state.best_metric is None or metrics["eval_loss"] <= self.state.best_metric:
@@ -320,7 +327,8 @@ class ShowProgress(TrainerCallback):
             self.texts["loss"] = f"  loss {logs['loss']:.3f}"
         if "eval_loss" in logs:
             accuracy = f" ({logs['eval_accuracy']:.1%})" if "eval_accuracy" in logs else ""
-            self.texts["dev"] = f"  dev {logs['eval_loss']:.4f}{accuracy}"
+            parts = "".join(f" {name} {logs[f'eval_{name}']:.4f}" for name in PARTS if f"eval_{name}" in logs)
+            self.texts["dev"] = f"  dev {logs['eval_loss']:.4f}{accuracy}{parts}"
 
     def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         self.progress.stop()

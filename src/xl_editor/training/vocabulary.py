@@ -26,6 +26,7 @@ SENTENCEPIECE_FILE = "spiece.model"
 
 PAD, UNK, CLS, SEP, MASK, END = SPECIAL_TOKENS = ("<pad>", "<unk>", "<cls>", "<sep>", "<mask>", "<end>")
 STYLE_PREFIX, STYLE_SUFFIX = "<style:", ">"
+CORRECT = "<correct>"  # at the right end of a text that is to be corrected; only models that learn it have it
 
 # Entries that a vocabulary of pieces has at the least, beside special tokens: every byte, for byte-level BPE.
 MIN_LEARNT = {"bpe": 256, "unigram": 1}
@@ -52,6 +53,7 @@ def train_tokenizer(
     size: int | None = None,
     min_count: int = 1,
     styles: Sequence[str] = (),
+    correcting: bool = False,
 ) -> Tokenizer:
     """Make a vocabulary from texts; the same texts give the same file.
 
@@ -62,9 +64,10 @@ def train_tokenizer(
         size: entries of the vocabulary, special and style tokens included; every word by default for `word`.
         min_count: how often a word must have been seen (`word` only).
         styles: get a token each, after the special tokens, in sorted order.
+        correcting: whether there is a control token for corrections, too.
 
     """
-    special = [*SPECIAL_TOKENS, *(style_token(style) for style in sorted(styles))]
+    special = [*SPECIAL_TOKENS, *_control_tokens(styles, correcting)]
     if kind == "word":
         tokenizer, trainer = _word_level(special, size, min_count)
     elif size is None:
@@ -85,6 +88,10 @@ def train_tokenizer(
     if tokenizer.get_vocab_size() <= len(special):
         raise VocabularyError("The training texts hold no word that could enter the vocabulary.")
     return tokenizer
+
+
+def _control_tokens(styles: Sequence[str], correcting: bool) -> list[str]:
+    return [*(style_token(style) for style in sorted(styles)), *([CORRECT] if correcting else [])]
 
 
 def _word_level(special: list[str], size: int | None, min_count: int) -> tuple[Tokenizer, trainers.Trainer]:
@@ -151,8 +158,8 @@ def _mark_special(tokenizer: Tokenizer, tokens: Sequence[str]) -> None:
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in tokens])
 
 
-def pretrained_tokenizer(directory: Path, styles: Sequence[str] = ()) -> Tokenizer:
-    """The tokenizer of an XLNet, or of one of our models, with `<end>` and the style tokens that it lacks."""
+def pretrained_tokenizer(directory: Path, styles: Sequence[str] = (), *, correcting: bool = False) -> Tokenizer:
+    """The tokenizer of an XLNet, or of one of our models, with `<end>` and the control tokens that it lacks."""
     if (directory / TOKENIZER_FILE).is_file():
         try:
             tokenizer = Tokenizer.from_file(str(directory / TOKENIZER_FILE))
@@ -169,7 +176,7 @@ def pretrained_tokenizer(directory: Path, styles: Sequence[str] = ()) -> Tokeniz
     tokenizer.no_truncation()
     if tokenizer.num_special_tokens_to_add(False):
         tokenizer.post_processor = None  # XLNet's would add `<sep> <cls>` to every text
-    _mark_special(tokenizer, [END, *(style_token(style) for style in sorted(styles))])
+    _mark_special(tokenizer, [END, *_control_tokens(styles, correcting)])
     return tokenizer
 
 
@@ -243,6 +250,7 @@ class SpecialIds:
     mask: int  # also the seq2seq baseline's <m>
     end: int
     styles: dict[str, int]  # in sorted order; a style's place in it is its label for the classifier
+    correct: int | None = None  # the control token of corrections, if there is one
 
 
 def special_ids(tokenizer: Tokenizer) -> SpecialIds:
@@ -264,6 +272,7 @@ def special_ids(tokenizer: Tokenizer) -> SpecialIds:
         mask=ids[MASK],
         end=ids[END],
         styles=dict(sorted(styles.items())),
+        correct=tokenizer.token_to_id(CORRECT),
     )
 
 
