@@ -327,8 +327,8 @@ def test_the_same_in_every_process():
     ("arguments", "message"),
     [
         ({"rates": {"typo": 1.0}}, "no kind of error named 'typo'"),
-        ({"rates": {"tense": -1.0}}, "rate of tense must not be negative"),
-        ({"rates": {"tense": float("nan")}}, "rate of tense must not be negative"),
+        ({"rates": {"tense": -1.0}}, "rate of tense must be finite and not negative"),
+        ({"rates": {"tense": float("nan")}}, "rate of tense must be finite and not negative"),
         ({"clean_share": 1.5}, "clean_share must be between 0 and 1"),
         ({"errors_per_word": -0.1}, "errors_per_word must be between 0 and 1"),
     ],

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from itertools import accumulate
+from math import inf
 from random import Random
 
 from xl_editor.training.mistakes import MISTAKES, Change, Passage, read_word
@@ -102,8 +103,8 @@ class ErrorMaker:
         for kind, rate in rates.items():
             if kind not in MISTAKES:
                 raise ValueError(f"There is no kind of error named {kind!r}; there are {', '.join(KINDS)}.")
-            if not rate >= 0:
-                raise ValueError(f"The rate of {kind} must not be negative, got {rate}.")
+            if not 0 <= rate < inf:
+                raise ValueError(f"The rate of {kind} must be finite and not negative, got {rate}.")
         for name, value in (("clean_share", clean_share), ("errors_per_word", errors_per_word)):
             if not 0 <= value <= 1:
                 raise ValueError(f"{name} must be between 0 and 1, got {value}.")

@@ -183,7 +183,7 @@ chance change | foreign foreigner | save safe | relay rely | quit quite | thank 
 """)
 PHRASES_CONFUSED = _table("""
 could have: could of | should have: should of | would have: would of | might have: might of | must have: must of |
-used to: use to | supposed to: suppose to | kind of: kinda | such as: such like | because of: because, cause of |
+used to: use to | supposed to: suppose to | because of: because, cause of |
 instead of: instead | due to: due of | according to: according with | depends on: depends of | depend on: depend of |
 interested in: interested on, interested for | different from: different of | good at: good in |
 married to: married with | as well as: as well | in order to: for to | able to: able | a lot of: a lot, lot of |

@@ -101,7 +101,7 @@ def _compound(word: str) -> str:
     return next((f"{a} {b}" for a, b in halves if forms(a).singular == a and forms(b).only("NOUN")), "")
 
 
-@mistake("hyphen", lambda word: word.plain and "-" in word.core)
+@mistake("hyphen", lambda word: word.plain and "-" in word.core and is_known(word.lower))
 def _hyphen(passage: Passage, at: int, random: Random) -> Change | None:
     word = passage.words[at]
     if not passage.free[at] or any(len(part) < 2 for part in word.core.split("-")):
