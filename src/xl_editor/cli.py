@@ -466,6 +466,29 @@ def evaluate_news(
     print(json.dumps(scores.to_dict()) if as_json else scores.render())
 
 
+@evaluate_app.command("blimp")
+def evaluate_blimp(
+    data: Annotated[Path, typer.Option(help="The minimal pairs, as JSONL, also with .xz or .gz.")],
+    work: Annotated[Path, typer.Option(help="Where answers are kept, to be used again.")] = WORK,
+    model: Model = None,
+    most: Annotated[int | None, typer.Option(help="Of each paradigm, only the first so many pairs.", min=1)] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a model's grammar on BLiMP: how often is the right sentence of a pair the likelier one?
+
+    What has been answered is kept, so that the same command goes on where it was interrupted.
+
+    xl-editor evaluate blimp --data blimp.jsonl.xz --most 100
+    """
+    _prepare_torch()
+    with _extra("Evaluation", "evaluate"):
+        from xl_editor.evaluation.blimp import ANSWERS, read_pairs
+        from xl_editor.evaluation.blimp import evaluate_blimp as run
+    pairs = read_pairs(data, most)  # before the model is loaded
+    scores = run(_load(model), pairs, work / ANSWERS)
+    print(json.dumps(scores.to_dict()) if as_json else scores.render())
+
+
 @reproduce_app.command("style")
 def reproduce_style(
     data: Data,
