@@ -97,9 +97,9 @@ class MissingWords:
         return self.n_right / max(1, self.n_sentences)
 
     @property
-    def precision(self) -> float:
-        """Of the sentences that were touched, the share that was put right; 1 if none was touched."""
-        return self.n_right / self.n_touched if self.n_touched else 1.0
+    def precision(self) -> float | None:
+        """Of the sentences that were touched, the share that was put right; none if there are none."""
+        return self.n_right / self.n_touched if self.n_touched else None
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "share_right": self.share_right, "precision": self.precision}
@@ -278,4 +278,6 @@ def _alarm_cells(found: FalseAlarms | None) -> list[str]:
 
 
 def _missing_cells(found: MissingWords | None) -> list[str]:
-    return [f"{found.share_right:.1%}", f"{found.precision:.1%}"] if found else ["–", "–"]
+    if found is None:
+        return ["–", "–"]
+    return [f"{found.share_right:.1%}", "–" if found.precision is None else f"{found.precision:.1%}"]
