@@ -204,35 +204,43 @@ class _Step:
 def _aligned(source: Words, output: Words) -> list[_Step]:
     """The cheapest way from the source to the output; of several, the one that keeps words as early as possible."""
     n, m = len(source), len(output)
-    # For source[i:] and output[j:], the cost of the way, and its first step.
-    best: dict[tuple[int, int], tuple[float, _Step | None]] = {(n, m): (0.0, None)}
-    for i in range(n, -1, -1):
-        for j in range(m, -1, -1):
-            ways = [(cost + best[step.end, step.last][0], step) for cost, step in _steps(source, output, i, j)]
-            if ways:
-                best[i, j] = min(ways, key=lambda way: way[0])
+    folded = [word.casefold() for word in source], [word.casefold() for word in output]
+    # costs[i][j]: from source[i:] to output[j:]
+    costs = [[float(n - i + m - j) for j in range(m + 1)] for i in range(n + 1)]
+    for i in range(n - 1, -1, -1):
+        for j in range(m - 1, -1, -1):
+            if source[i] == output[j]:
+                costs[i][j] = costs[i + 1][j + 1]
+                continue
+            replaced = costs[i + 1][j + 1] + _replacing(source[i], output[j])
+            reordered = (costs[i + k][j + k] + k - 1 for k in _reordered(*folded, i, j))
+            costs[i][j] = min(replaced, costs[i][j + 1] + 1, costs[i + 1][j] + 1, *reordered)
     steps = []
-    _, step = best[0, 0]
-    while step is not None:
+    i = j = 0
+    while i < n or j < m:
+        cost = costs[i][j]
+        if i < n and j < m and source[i] == output[j]:
+            step = _Step("keep", i, i + 1, j, j + 1)
+        elif i < n and j < m and cost == costs[i + 1][j + 1] + _replacing(source[i], output[j]):
+            step = _Step("replace", i, i + 1, j, j + 1)
+        elif k := next((k for k in _reordered(*folded, i, j) if cost == costs[i + k][j + k] + k - 1), 0):
+            step = _Step("reorder", i, i + k, j, j + k)
+        elif j < m and cost == costs[i][j + 1] + 1:
+            step = _Step("insert", i, i, j, j + 1)
+        else:
+            step = _Step("delete", i, i + 1, j, j)
         steps.append(step)
-        _, step = best[step.end, step.last]
+        i, j = step.end, step.last
     return steps
 
 
-def _steps(source: Words, output: Words, i: int, j: int) -> Iterator[tuple[float, _Step]]:
-    """What can be done at source[i] and output[j], with its cost; what is to be preferred first."""
-    n, m = len(source) - i, len(output) - j
-    if n and m:
-        operation = "keep" if source[i] == output[j] else "replace"
-        yield _replacing(source[i], output[j]), _Step(operation, i, i + 1, j, j + 1)
-    for k in range(2, min(n, m, MAX_REORDERED) + 1):
-        old, new = (list(map(str.casefold, words)) for words in (source[i : i + k], output[j : j + k]))
-        if old != new and sorted(old) == sorted(new):
-            yield k - 1, _Step("reorder", i, i + k, j, j + k)
-    if m:
-        yield 1, _Step("insert", i, i, j, j + 1)
-    if n:
-        yield 1, _Step("delete", i, i + 1, j, j)
+def _reordered(source: Words, output: Words, i: int, j: int) -> Iterator[int]:
+    """How many words from source[i] and output[j] on are the same in another order, which differs at once."""
+    most = min(len(source) - i, len(output) - j, MAX_REORDERED)
+    if most > 1 and source[i] != output[j] and source[i] in output[j + 1 : j + most]:
+        for k in range(2, most + 1):
+            if sorted(source[i : i + k]) == sorted(output[j : j + k]):
+                yield k
 
 
 @lru_cache(maxsize=100_000)
