@@ -23,7 +23,7 @@ from .words import split_words
 
 ORDER = 3
 MIN_LINES = 2  # of training that must have an n-gram
-INVERSE_REGULARISATION = 0.1  # scikit-learn's C, below its default of 1: there are more n-grams than lines
+INVERSE_REGULARISATION = 1.0  # scikit-learn's C, at its default: what a judge says of the rows must not choose it
 
 WEIGHTS_FILE = "model.safetensors"
 CARD_FILE = "ngrams.json"
