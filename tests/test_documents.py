@@ -78,7 +78,7 @@ def test_commands_and_options_that_are_named_exist(document):
             assert name in command.commands, call[0]
             command = command.commands[name]
         known = {option for parameter in command.params for option in [*parameter.opts, *parameter.secondary_opts]}
-        named = {option for word in words for option in re.findall(r"(?<!\S)\[?(--[a-z-]+)", word)}
+        named = {option for word in words for option in re.findall(r"(?<!\S)\[?(--[a-z0-9-]+)", word)}
         assert named <= {*known, "--help"}, call[0]
 
 

@@ -28,7 +28,7 @@ OPTION_OF = {"n": "--top", "source": "--from"} | {
     for argument in (
         *("top", "to", "style", "preset", "max_steps", "threshold", "keep", "unit", "by", "field", "trace"),
         *("beam", "max_length", "sample", "top_k", "top_p", "seed", "operation", "engine", "chunk_size", "processes"),
-        "threads",
+        *("threads", "corrector"),
     )
 }
 
@@ -464,6 +464,68 @@ def evaluate_news(
         rules = open_rules(model or _default_model(of_styles=False))
     scores = run(rules, open_tasks(data, work, tasks, seed), work / ANSWERS)
     print(json.dumps(scores.to_dict()) if as_json else scores.render())
+
+
+@evaluate_app.command("blimp")
+def evaluate_blimp(
+    data: Annotated[Path, typer.Option(help="The minimal pairs, as JSONL, also with .xz or .gz.")],
+    work: Annotated[Path, typer.Option(help="Where answers are kept, to be used again.")] = WORK,
+    model: Model = None,
+    most: Annotated[int | None, typer.Option(help="Of each paradigm, only the first so many pairs.", min=1)] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a model's grammar on BLiMP: how often is the right sentence of a pair the likelier one?
+
+    What has been answered is kept, so that the same command goes on where it was interrupted.
+
+    xl-editor evaluate blimp --data blimp.jsonl.xz --most 100
+    """
+    _prepare_torch()
+    with _extra("Evaluation", "evaluate"):
+        from xl_editor.evaluation.blimp import ANSWERS, read_pairs
+        from xl_editor.evaluation.blimp import evaluate_blimp as run
+    pairs = read_pairs(data, most)  # before the model is loaded
+    scores = run(_load(model), pairs, work / ANSWERS)
+    print(json.dumps(scores.to_dict()) if as_json else scores.render())
+
+
+@evaluate_app.command("correct")
+def evaluate_correct(
+    corrector: Annotated[
+        list[str] | None, typer.Option(help="nothing, harper or symspell; may be repeated. All three by default.")
+    ] = None,
+    references: Annotated[
+        Path | None, typer.Option(help="A directory such as JFLEG's, with SPLIT.src and SPLIT.ref0, SPLIT.ref1 …")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Of --references: dev, to choose by, or test, to report.")] = "dev",
+    m2: Annotated[Path | None, typer.Option(help="Annotated edits, as an M2 file.")] = None,
+    clean: Annotated[
+        list[Path] | None,
+        typer.Option(help="Clean text, as JSONL with `sents`, also with .xz or .gz; may be repeated, one a domain."),
+    ] = None,
+    sentences: Annotated[int, typer.Option(help="So many are drawn from each --clean.", min=1)] = 1000,
+    as_json: Json = False,
+) -> None:
+    """Measure correction: GLEU, edits, false alarms, missing words, and time.
+
+    xl-editor evaluate correct --references jfleg --clean news.jsonl.xz --corrector harper
+    """
+    with _extra("This", "evaluate,compare"):
+        from xl_editor.evaluation.correct import References, clean_sentences, evaluate_corrector, markdown_table
+        from xl_editor.evaluation.correctors import CORRECTORS, open_corrector
+        from xl_editor.evaluation.m2 import read_m2
+
+        if not (references or m2 or clean):
+            _refuse("Give something to measure by: --references, --m2 or --clean.")
+        domains = {path.name.partition(".")[0]: path for path in clean or ()}
+        if len(domains) < len(clean or ()):
+            _refuse("--clean must give files of different names, which name their domains.")
+        correctors = [open_corrector(name) for name in corrector or CORRECTORS]
+        opened = References.open(references, split) if references else None
+        annotated = read_m2(m2) if m2 else ()
+        drawn = {domain: clean_sentences(path, sentences) for domain, path in domains.items()}
+        rows = [evaluate_corrector(one, opened, annotated, drawn) for one in correctors]
+    print(json.dumps([row.to_dict() for row in rows]) if as_json else markdown_table(rows))
 
 
 @reproduce_app.command("style")

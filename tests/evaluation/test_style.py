@@ -16,6 +16,7 @@ from xl_editor import cli
 from xl_editor.evaluation.bleu import corpus_bleu
 from xl_editor.evaluation.fluency import NgramModel
 from xl_editor.evaluation.kept import claim
+from xl_editor.evaluation.ngram_judge import train_ngram_classifier
 from xl_editor.evaluation.prefix import MAX_PREFIX_WORDS, prepend_until, with_prefix
 from xl_editor.evaluation.published import PUBLISHED, published_scores
 from xl_editor.evaluation.reproduce_style import post_edit, reproduce_style
@@ -88,7 +89,8 @@ def classifier() -> StyleClassifier:
 @pytest.fixture(scope="module")
 def judges(classifier: StyleClassifier) -> Judges:
     model = NgramModel.train(training_lines("awful") + training_lines("lovely"))
-    return Judges((classifier,), model)
+    lines = {"neg": training_lines("awful"), "pos": training_lines("lovely")}
+    return Judges((classifier,), model, train_ngram_classifier(lines, lines))
 
 
 def has_three_words(texts: Sequence[str]) -> NDArray[np.bool_]:
@@ -145,15 +147,44 @@ def test_accuracy_is_the_mean_over_classifiers(data: StyleData, judges: Judges) 
         def is_style(self, texts: Sequence[str], style: str) -> NDArray[np.bool_]:
             return ~judges.classifiers[0].is_style(texts, style)
 
-    both = Judges((judges.classifiers[0], Contrarian()), judges.language_model)  # type: ignore[arg-type]
+    both = replace(judges, classifiers=(judges.classifiers[0], Contrarian()))  # type: ignore[arg-type]
     scores = evaluate_outputs(data.system("PTO"), data, both)
     assert scores.acc_of_each_classifier == (100, 0)
     assert scores.acc == 50
 
 
+def test_both_kinds_of_judge_count_apart_and_together(data: StyleData, judges: Judges) -> None:
+    class Contrarian:
+        """Says the opposite of the n-gram classifier."""
+
+        def is_style(self, texts: Sequence[str], style: str) -> NDArray[np.bool_]:
+            return ~judges.ngram_classifier.is_style(texts, style)
+
+    doubted = replace(judges, ngram_classifier=Contrarian())  # type: ignore[arg-type]
+    base = data.copy
+    edited = SystemOutputs("Mine", tuple(FLIPPED["neg2pos"]), tuple(FLIPPED["pos2neg"]), edited_from=base)
+    agreed, scores = (evaluate_outputs(edited, data, of) for of in (judges, doubted))
+    assert (agreed.acc, agreed.ngram_acc) == (100, 100)
+    assert agreed.g == agreed.ngram_g == agreed.mean_g
+    assert (scores.acc, scores.ngram_acc) == (100, 0)
+    assert scores.ngram_g == 0
+    assert scores.mean_g == pytest.approx(math.sqrt(50 * scores.bleu))
+    assert scores.comparison is not None
+    assert (scores.comparison.acc.difference, scores.comparison.ngram_acc.difference) == (100, -100)
+    assert scores.comparison.mean_g.after == scores.mean_g
+
+
 def test_signature_names_every_measure(data: StyleData, judges: Judges) -> None:
     signature = evaluate_outputs(data.copy, data, judges).signature
-    for part in ("tok:none", "smooth:none", "ref:li", "acc:textcnn.w1-1.s0", "ppl:kn5", "bs:1000"):
+    for part in (
+        "tok:none",
+        "smooth:none",
+        "ref:li",
+        "acc:textcnn.w1-1.s0",
+        "ngram_acc:logreg.n1-3",
+        "ppl:kn5",
+        "bs:1000",
+    ):
         assert part in signature
 
 
@@ -265,10 +296,13 @@ def test_judges_are_loaded_where_they_were_saved(data: StyleData, judges: Judges
     assert opened.classifiers[0].logits(TEST["neg"]).tolist() == judges.classifiers[0].logits(TEST["neg"]).tolist()
     # the language model was not there: trained, saved, and the same when loaded again
     assert (tmp_path / "fluency-yelp" / "fluency.npz").is_file()
+    # and so was the n-gram classifier
+    assert opened.ngram_classifier.is_style(TEST["neg"], "neg").all()
     again = open_judges(data, tmp_path, seeds=(0,), progress=False)
     assert again.language_model.perplexities(TEST["neg"]).tolist() == (
         opened.language_model.perplexities(TEST["neg"]).tolist()
     )
+    assert again.ngram_classifier == opened.ngram_classifier
 
 
 @pytest.mark.parametrize(("changed", "told"), [("dev.pos", "yelp-dev"), ("train.neg.gz", "yelp")])

@@ -5,9 +5,11 @@ come in the same way, with `edited_from` set to what they were made from.
 """
 
 import difflib
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +30,10 @@ from .bleu import (
 )
 from .fluency import ORDER, NgramModel
 from .kept import claim
+from .ngram_judge import CARD_FILE as NGRAM_CARD_FILE
+from .ngram_judge import MIN_LINES as NGRAM_MIN_LINES
+from .ngram_judge import ORDER as NGRAM_ORDER
+from .ngram_judge import NgramClassifier, train_ngram_classifier
 from .prefix import SMALL_CONFIG, SMALL_OPTIONS
 from .style_data import DIRECTIONS, STYLES, StyleData, SystemOutputs
 from .textcnn import (
@@ -52,6 +58,7 @@ class Judges:
 
     classifiers: tuple[StyleClassifier, ...]  # the same TextCNN, one for each training seed
     language_model: NgramModel
+    ngram_classifier: NgramClassifier  # out of the TextCNNs' family: what fools them need not fool it
 
 
 @dataclass(frozen=True)
@@ -60,8 +67,11 @@ class Comparison:
 
     edited_from: str
     acc: PairedDifference
+    ngram_acc: PairedDifference
     bleu: PairedDifference
     g: PairedDifference
+    ngram_g: PairedDifference
+    mean_g: PairedDifference
     share_changed: float  # of the texts
     ppl_ratio_of_changed: float  # the median of after / before, over the changed texts only; 1 if there are none
     share_inserted_at_start: float  # of the texts: whether the first thing that an edit did was to prepend
@@ -69,43 +79,73 @@ class Comparison:
 
 @dataclass(frozen=True)
 class StyleScores:
-    """One row of the table. Acc, BLEU and G in per cent; Acc is the mean over the classifiers."""
+    """One row of the table. Acc, BLEU and G in per cent; Acc is the mean over the TextCNNs.
+
+    The `ngram` ones are by the n-gram classifier; `mean_g` is G of the mean of the two Accs.
+    """
 
     name: str
     acc: float
+    ngram_acc: float
     bleu: float
     g: float
+    ngram_g: float
+    mean_g: float
     ppl_median: float
     ppl_ratio: float  # to the median perplexity of what went in: the source, or the outputs that were edited
     acc_interval: Interval
+    ngram_acc_interval: Interval
     bleu_interval: Interval
     g_interval: Interval
+    ngram_g_interval: Interval
+    mean_g_interval: Interval
     acc_of_each_classifier: tuple[float, ...]
     comparison: Comparison | None  # for edited outputs only
     signature: str
 
 
 @dataclass(frozen=True)
+class _Sampled:
+    """A figure on the test split and on resampled ones."""
+
+    value: float
+    samples: NDArray[np.float64]
+
+    @property
+    def interval(self) -> Interval:
+        return middle_95_percent(self.samples)
+
+    def mean(self, other: "_Sampled") -> "_Sampled":
+        return _Sampled((self.value + other.value) / 2, (self.samples + other.samples) / 2)
+
+    def g(self, bleu: "_Sampled") -> "_Sampled":
+        """G, if this is Acc."""
+        return _Sampled(geometric_mean(self.value, bleu.value), np.sqrt(self.samples * bleu.samples))
+
+    def since(self, before: "_Sampled") -> PairedDifference:
+        return paired_difference(before.value, self.value, before.samples, self.samples)
+
+
+@dataclass(frozen=True)
 class _Measurement:
-    """Acc, BLEU and G on the test split and on resampled ones."""
+    """The figures that outputs have; see `StyleScores`."""
 
-    accs: NDArray[np.float64]  # one a classifier
-    bleu: float
+    acc: _Sampled
+    ngram_acc: _Sampled
+    bleu: _Sampled
+    acc_of_each_classifier: tuple[float, ...]
     bleu_signature: str
-    acc_samples: NDArray[np.float64]
-    bleu_samples: NDArray[np.float64]
 
     @property
-    def acc(self) -> float:
-        return float(self.accs.mean())
-
-    @property
-    def g(self) -> float:
-        return geometric_mean(self.acc, self.bleu)
-
-    @property
-    def g_samples(self) -> NDArray[np.float64]:
-        return np.sqrt(self.acc_samples * self.bleu_samples)
+    def figures(self) -> dict[str, _Sampled]:
+        return {
+            "acc": self.acc,
+            "ngram_acc": self.ngram_acc,
+            "bleu": self.bleu,
+            "g": self.acc.g(self.bleu),
+            "ngram_g": self.ngram_acc.g(self.bleu),
+            "mean_g": self.acc.mean(self.ngram_acc).g(self.bleu),
+        }
 
 
 def geometric_mean(acc: float, bleu: float) -> float:
@@ -120,17 +160,14 @@ def evaluate_outputs(system: SystemOutputs, data: StyleData, judges: Judges) -> 
     after = _measure(system, data, judges)
     inputs = (base or data.copy).pooled
     ppl_median = judges.language_model.median_perplexity(system.pooled)
+    figures: dict[str, Any] = {name: found.value for name, found in after.figures.items()}
+    figures |= {f"{name}_interval": found.interval for name, found in after.figures.items()}
     return StyleScores(
         name=system.name,
-        acc=after.acc,
-        bleu=after.bleu,
-        g=after.g,
+        **figures,
         ppl_median=ppl_median,
         ppl_ratio=ppl_median / judges.language_model.median_perplexity(inputs),
-        acc_interval=middle_95_percent(after.acc_samples),
-        bleu_interval=middle_95_percent(after.bleu_samples),
-        g_interval=middle_95_percent(after.g_samples),
-        acc_of_each_classifier=tuple(after.accs.tolist()),
+        acc_of_each_classifier=after.acc_of_each_classifier,
         comparison=_compare(base, system, data, judges, after) if base else None,
         signature=signature(after.bleu_signature, data, judges),
     )
@@ -153,6 +190,7 @@ def signature(bleu_signature: str, data: StyleData, judges: Judges) -> str:
             bleu_signature,
             f"ref:li.treebank.lc.unk<{data.min_count}",
             f"acc:textcnn.w{config.widths[0]}-{config.widths[-1]}.s{seeds}",
+            f"ngram_acc:logreg.n1-{NGRAM_ORDER}.lines{NGRAM_MIN_LINES}",
             f"ppl:kn{ORDER}.median",
             f"bs:{N_BOOTSTRAP_SAMPLES}.s{BOOTSTRAP_SEED}",
         ]
@@ -183,7 +221,12 @@ def open_judges(data: StyleData, work_dir: Path, seeds: Sequence[int] = (0,), *,
     path = work_dir / f"fluency-{data.name}" / "fluency.npz"
     if not path.exists():
         NgramModel.train([line for style in STYLES for line in data.train_lines(style)]).save(path)
-    return Judges(classifiers, NgramModel.load(path))
+    directory = work_dir / f"ngrams-{data.name}"
+    if not (directory / NGRAM_CARD_FILE).exists():  # it is written last
+        if progress:
+            print("Training the n-gram classifier, a few minutes", file=sys.stderr, flush=True)
+        train_ngram_classifier({style: data.train_lines(style) for style in STYLES}, data.dev).save(directory)
+    return Judges(classifiers, NgramModel.load(path), NgramClassifier.load(directory))
 
 
 def open_prefix_classifier(data: StyleData, work_dir: Path, *, progress: bool = True) -> StyleClassifier:
@@ -208,36 +251,36 @@ def _measure(system: SystemOutputs, data: StyleData, judges: Judges) -> _Measure
     references = [
         prepare_reference(text, data.vocabulary) for direction in DIRECTIONS for text in data.references[direction]
     ]
-    # (classifiers, texts): whether each text is classed as the target style
-    hits = np.stack(
-        [
-            np.concatenate([judge.is_style(system.neg2pos, "pos"), judge.is_style(system.pos2neg, "neg")])
-            for judge in judges.classifiers
-        ]
-    )
+
+    def is_target_style(judge: StyleClassifier | NgramClassifier) -> NDArray[np.bool_]:
+        return np.concatenate([judge.is_style(system.neg2pos, "pos"), judge.is_style(system.pos2neg, "neg")])
+
+    hits = np.stack([is_target_style(judge) for judge in judges.classifiers])  # (classifiers, texts)
     weights = resampling_weights(len(outputs), N_BOOTSTRAP_SAMPLES, BOOTSTRAP_SEED)
+
+    def acc(shares: NDArray[np.float64]) -> _Sampled:
+        return _Sampled(100 * float(shares.mean()), 100 * (weights @ shares) / len(outputs))
+
     bleu = corpus_bleu(outputs, references)
     return _Measurement(
-        accs=100 * hits.mean(axis=1),
-        bleu=bleu.score,
+        acc=acc(hits.mean(axis=0)),
+        ngram_acc=acc(is_target_style(judges.ngram_classifier).astype(np.float64)),
+        bleu=_Sampled(bleu.score, bleu_of_statistics(weights @ sentence_statistics(outputs, references))),
+        acc_of_each_classifier=tuple((100 * hits.mean(axis=1)).tolist()),
         bleu_signature=bleu.signature,
-        acc_samples=100 * (weights @ hits.mean(axis=0)) / len(outputs),
-        bleu_samples=bleu_of_statistics(weights @ sentence_statistics(outputs, references)),
     )
 
 
 def _compare(
     base: SystemOutputs, system: SystemOutputs, data: StyleData, judges: Judges, after: _Measurement
 ) -> Comparison:
-    before = _measure(base, data, judges)
+    before = _measure(base, data, judges).figures
     pairs = list(zip(base.pooled, system.pooled, strict=True))
     changed = np.array([split_words(old) != split_words(new) for old, new in pairs])
     ppl_ratios = judges.language_model.perplexities(system.pooled) / judges.language_model.perplexities(base.pooled)
     return Comparison(
         edited_from=base.name,
-        acc=paired_difference(before.acc, after.acc, before.acc_samples, after.acc_samples),
-        bleu=paired_difference(before.bleu, after.bleu, before.bleu_samples, after.bleu_samples),
-        g=paired_difference(before.g, after.g, before.g_samples, after.g_samples),
+        **{name: found.since(before[name]) for name, found in after.figures.items()},
         share_changed=float(changed.mean()),
         ppl_ratio_of_changed=float(np.median(ppl_ratios[changed])) if changed.any() else 1.0,
         share_inserted_at_start=float(np.mean([inserts_at_start(old, new) for old, new in pairs])),

@@ -11,9 +11,13 @@ from .style import Judges, StyleScores
 from .style_data import StyleData
 from .tables import table_header, table_row, write_results
 
-HEADER = table_header("system", "Acc", "BLEU", "G", "perplexity", "× input", "published Acc / BLEU / G")
+HEADER = table_header(
+    *("system", "Acc", "n-gram Acc", "BLEU", "G", "n-gram G", "G of the mean Acc"),
+    *("perplexity", "× input", "published Acc / BLEU / G"),
+)
 COMPARISON_HEADER = table_header(
-    "edited", "Acc", "BLEU", "G", "× perplexity", "changed texts", "× perplexity of these", "start insertions"
+    *("edited", "Acc", "n-gram Acc", "BLEU", "G", "n-gram G", "G of the mean Acc"),
+    *("× perplexity", "changed texts", "× perplexity of these", "start insertions"),
 )
 OPERATIONS_HEADER = table_header("edited", "insertions", "replacements", "deletions", "texts changed")
 
@@ -45,6 +49,7 @@ def json_table(
         "classifiers": [
             {"seed": judge.options.seed, **dataclasses.asdict(judge.report)} for judge in judges.classifiers
         ],
+        "ngram_classifier": {"dev_accuracy": judges.ngram_classifier.dev_accuracy},
         "operations": used or {},
         "rows": [{**dataclasses.asdict(row), "published": _published_dict(row, data.name)} for row in rows],
     }
@@ -76,8 +81,11 @@ def _row(row: StyleScores, data_name: str) -> str:
     cells = [
         _display_name(row.name),
         f"{row.acc:.1f} {_interval(row.acc_interval, 1)}",
+        f"{row.ngram_acc:.1f} {_interval(row.ngram_acc_interval, 1)}",
         f"{row.bleu:.2f} {_interval(row.bleu_interval, 1)}",
         f"{row.g:.1f} {_interval(row.g_interval, 1)}",
+        f"{row.ngram_g:.1f} {_interval(row.ngram_g_interval, 1)}",
+        f"{row.mean_g:.1f} {_interval(row.mean_g_interval, 1)}",
         f"{row.ppl_median:.0f}",
         f"{row.ppl_ratio:.2f}",
         f"{published.acc:.1f} / {published.bleu:.2f} / {published.g:.1f}" if published else "–",
@@ -91,8 +99,11 @@ def _comparison_row(row: StyleScores) -> str:
     cells = [
         _display_name(row.name),
         _difference(comparison.acc, 1),
+        _difference(comparison.ngram_acc, 1),
         _difference(comparison.bleu, 2),
         _difference(comparison.g, 1),
+        _difference(comparison.ngram_g, 1),
+        _difference(comparison.mean_g, 1),
         f"{row.ppl_ratio:.2f}",
         f"{comparison.share_changed:.1%}",
         f"{comparison.ppl_ratio_of_changed:.2f}",
@@ -103,7 +114,11 @@ def _comparison_row(row: StyleScores) -> str:
 
 def _notes(rows: Sequence[StyleScores], data: StyleData, judges: Judges) -> list[str]:
     judged = ", ".join(f"seed {judge.options.seed}: {judge.report.dev_accuracy:.2f} %" for judge in judges.classifiers)
-    notes = [f"- TextCNN on the development split: {judged}. Acc is the mean over the classifiers."]
+    notes = [
+        f"- TextCNN on the development split: {judged}. Acc and G are by the mean over these classifiers.",
+        "- n-gram Acc and G are by a classifier of another family, logistic regression over runs of one to three "
+        f"words: {judges.ngram_classifier.dev_accuracy:.2f} % on the development split.",
+    ]
     if len(judges.classifiers) > 1:
         widest = max(rows, key=lambda row: _spread(row.acc_of_each_classifier))
         spread = _spread(widest.acc_of_each_classifier)
