@@ -144,17 +144,57 @@ def test_an_insertion_is_never_empty():
     assert revision.ids == (WORD, GOOD)
 
 
-def test_forced_insertion_at_the_start_once_and_only_if_the_source_style_is_sure():
+def test_forced_insertion_at_the_start_and_only_if_the_source_style_is_sure():
     table = Table(odds=0.0, fill={"positive": (START, GOOD), "negative": (BAD,)})
     forced = to_positive((BAD, WORD), table)
     assert forced.ids == (START, GOOD, BAD, WORD)
     assert forced.steps[0].log_f is None
     assert len(forced.steps) == 1
-    assert to_positive((BAD, BAD, BAD, WORD), table).ids[:2] == (START, GOOD)
-    assert len(to_positive((BAD, BAD, BAD, WORD), table).steps) == 1  # still sure, but once is enough
+    assert forced.stopped == "nothing reaches the threshold"
     assert to_positive((WORD, OTHER), table).ids == (WORD, OTHER)  # p(negative) = 0.5
     off = to_positive((BAD, WORD), table, PaperRules(max_span=0, forced_insertion=False))
     assert off.ids == (BAD, WORD)
+
+
+def test_forced_insertion_goes_on_while_the_source_style_is_sure():
+    table = Table(odds=0.0, fill={"positive": (START, GOOD), "negative": (BAD,)})
+    forced = to_positive((BAD, BAD, BAD, WORD), table)
+    assert forced.ids == (START, GOOD, START, GOOD, START, GOOD, BAD, BAD, BAD, WORD)
+    assert [step.log_f for step in forced.steps] == [None] * 3
+    rules = PaperRules(max_span=0, threshold=2.0, max_steps=2)
+    limited = to_positive((BAD, BAD, BAD, WORD), table, rules)
+    assert len(limited.steps) == 2
+    assert limited.stopped == "the limit of 2 steps"
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e-6, 1e-9])
+def test_the_first_token_is_the_one_that_gains_most_however_flat_the_gains(scale):
+    class Flat(Table):
+        def next_logprobs(self, contexts):
+            gains = torch.tensor([0.0, 0.10, 0.20, 0.05, 0.19, 0.10], dtype=torch.double)
+            is_target = contexts[0].style == "positive"
+            rows = torch.full((len(contexts), VOCABULARY), 0.2, dtype=torch.double) + scale * gains * is_target
+            return rows.log()
+
+        def decode(self, contexts, decoding):
+            return [[Scored(decoding.first, (-0.5, -0.5))] for _ in contexts]
+
+    assert to_positive((WORD, BAD, OTHER), Flat()).steps[0].inserted == (GOOD,)
+
+
+def test_of_gains_that_only_rounding_parts_the_lowest_token_wins():
+    class Tied(Table):
+        def next_logprobs(self, contexts):
+            rows = torch.full((len(contexts), VOCABULARY), 0.1, dtype=torch.double)
+            if contexts[0].style == "positive":
+                rows[:, [WORD, OTHER]] += 1e-5
+                rows[:, OTHER] += 1e-11
+            return rows.log()
+
+        def decode(self, contexts, decoding):
+            return [[Scored(decoding.first, (-0.5, -0.5))] for _ in contexts]
+
+    assert to_positive((START, BAD), Tied()).steps[0].inserted == (WORD,)
 
 
 def test_a_text_that_repeats_ends_the_loop():

@@ -40,8 +40,8 @@ class PaperRules:
 
     max_span: int = 2  # the paper's L: a span has at most L + 1 units
     threshold: float = 2.0  # log v_thres: what log f must reach for an edit
-    forced_insertion: bool = True  # at the start, once, if nothing else can be done and the source style is sure
-    max_steps: int = 10
+    forced_insertion: bool = True  # at the start, while nothing reaches the threshold and the source style is sure
+    max_steps: int = 10  # the paper's loop has no bound: this, and a text that was there before, end ours
     max_length: int = 16  # tokens of what is put in
 
 
@@ -179,12 +179,11 @@ def _choose(
     for text, of_text, scores in zip(texts, spans, score_spans(estimator, texts, spans, target), strict=True):
         odds = [score.log_f for score in scores]
         best = max(range(len(odds)), key=lambda i: (odds[i], -i), default=None)
-        was_forced = any(step.log_f is None for step in text.steps)
         if len(text.steps) >= rules.max_steps:
             text.stopped = f"the limit of {rules.max_steps} steps"
         elif best is not None and odds[best] >= rules.threshold:
             chosen.append((text, of_text[best], odds[best]))
-        elif rules.forced_insertion and not was_forced and text.styles[text.source] > SURE:
+        elif rules.forced_insertion and text.styles[text.source] > SURE:
             chosen.append((text, (0, 0), None))
         else:
             text.stopped = "nothing reaches the threshold"
@@ -207,6 +206,17 @@ def _edit(
         text.edit(span, filling, log_f, styles)
 
 
+def _highest(gain: Tensor) -> list[int]:
+    """The token of each row that gains most; of those that come within 1e-4 of the most, relatively, the lowest.
+
+    Gains are differences of probabilities, often all of them far below 1e-4: to round them would make them equal. What
+    is left of a tie are gains that differ no more than by how a batch was made.
+    """
+    most = gain.amax(dim=1, keepdim=True)
+    is_as_high = gain >= most - most.abs() * 10.0**-DECIMALS
+    return is_as_high.int().argmax(dim=1).tolist()
+
+
 def _fill(
     estimator: Estimator, contexts: list[Context], how: list[tuple[str, bool]], rules: PaperRules
 ) -> list[Scored]:
@@ -214,12 +224,13 @@ def _fill(
 
     `how` says of each context its source style, and whether it is an insertion.
     """
-    by_target = estimator.next_logprobs(contexts).exp()
-    by_source = estimator.next_logprobs([replace(c, style=s) for c, (s, _) in zip(contexts, how, strict=True)]).exp()
-    gain = (by_target - by_source).double()
+    by_target = estimator.next_logprobs(contexts).double().exp()
+    asked = [replace(context, style=source) for context, (source, _) in zip(contexts, how, strict=True)]
+    by_source = estimator.next_logprobs(asked).double().exp()
+    gain = by_target - by_source
     gain[:, list(estimator.not_text)] = -math.inf
     gain[[is_insertion for _, is_insertion in how], estimator.end] = -math.inf
-    firsts = gain.mul(10**DECIMALS).round().argmax(dim=1).tolist()
+    firsts = _highest(gain)
     filled: dict[tuple[Context, int], Scored] = {}  # by what is asked: two texts may have a context in common
     for first in dict.fromkeys(firsts):  # those that begin alike are decoded together
         alike = [context for context, own in zip(contexts, firsts, strict=True) if own == first]
