@@ -43,7 +43,8 @@ from xl_editor.cores import n_usable_cores
 from xl_editor.editor import find_model
 from xl_editor.engine import Context, Decoding, Engine, Ids, Insertion
 from xl_editor.geometry import insertion_places, relate, stack
-from xl_editor.transfer import PaperRules, Task, candidates, transfer
+from xl_editor.operations.questions import Estimator, carry_out
+from xl_editor.operations.transfer import PaperRules, algorithm_1, candidates
 
 EXAMPLES = (
     "the food was good and very over priced for what you get .",
@@ -285,19 +286,18 @@ def transferring(editor: Editor, sentences: list[str], directory: Path, rounds: 
             speed = f"{len(sentences) / taken.median:.1f} sentences/s"
             row(f"transfer of {len(sentences)} sentences", f"preset {preset}, {threads} thread(s)", speed, str(taken))
     torch.set_num_threads(before)
-    tasks = [Task(editor.codec.encode(sentence).ids, SOURCE) for sentence in sentences[:2]]
+    texts = [editor.codec.encode(sentence).ids for sentence in sentences[:2]]
     rules = PaperRules(**editor.model.config.editor.get("presets", {}).get("paper", {}))
+
+    def transfer(estimator: Estimator) -> None:
+        carry_out(estimator, [algorithm_1(ids, SOURCE, TARGET, rules, editor.special_tokens) for ids in texts])
+
     naive = Naive(directory, editor.engine)
-    taken_by = interleaved(
-        {
-            "ours": lambda: transfer(editor.engine, tasks, TARGET, rules),
-            "naive": lambda: transfer(naive, tasks, TARGET, rules),
-        },
-        max(1, rounds // 3),
-    )
-    speed = f"{len(tasks) / taken_by['naive'].median:.2f} sentences/s"
-    remark = f"ours {ratio(taken_by['naive'], taken_by['ours'])} on these {len(tasks)}"
-    row(f"transfer of {len(tasks)} sentences", "preset paper, `transformers`, a pass a candidate", speed, remark)
+    sides: dict[str, Callable[[], Any]] = {"ours": partial(transfer, editor.engine), "naive": partial(transfer, naive)}
+    taken_by = interleaved(sides, max(1, rounds // 3))
+    speed = f"{len(texts) / taken_by['naive'].median:.2f} sentences/s"
+    remark = f"ours {ratio(taken_by['naive'], taken_by['ours'])} on these {len(texts)}"
+    row(f"transfer of {len(texts)} sentences", "preset paper, `transformers`, a pass a candidate", speed, remark)
 
 
 def latency(editor: Editor, sentences: list[str], model: str, rounds: int) -> None:

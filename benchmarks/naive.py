@@ -12,7 +12,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 from transformers import XLNetLMHeadModel
@@ -33,9 +35,10 @@ class Naive:
     def score(self, insertions: Sequence[Insertion]) -> list[Scored]:
         return [scored for batch in self._batches(insertions) for scored in self._score(batch)]
 
-    def next_logprobs(self, contexts: Sequence[Context]) -> Tensor:
+    def first_logprobs(self, contexts: Sequence[Context]) -> list[NDArray[np.float32]]:
         with torch.inference_mode():
-            return torch.cat([self._logits([Insertion(context, ())])[:, 0] for context in contexts]).log_softmax(-1)
+            logits = [self._logits([Insertion(context, ())])[0, 0] for context in contexts]
+            return [of_context.log_softmax(-1).numpy() for of_context in logits]
 
     def decode(self, contexts: Sequence[Context], decoding: Decoding) -> list[list[Scored]]:
         return [[self._decode(context, decoding)] for context in contexts]

@@ -9,7 +9,7 @@ from arithmetic import count_multiply_adds, least_to_classify, least_to_score
 from conftest import SPECIAL, STYLES, tiny_model
 from xl_editor.context import ContextFormat
 from xl_editor.engine import Context, Decoding, Engine, Insertion
-from xl_editor.transfer import candidates
+from xl_editor.operations.transfer import candidates
 
 TEXTS = [(20, 21, 22, 23, 24, 22, 25, 26, 27, 28, 29), (30, 31, 22, 32, 33, 29), (20, 34, 23, 24, 35, 36, 37, 29)]
 FORMAT = ContextFormat(**SPECIAL, styles=STYLES)

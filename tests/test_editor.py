@@ -12,10 +12,10 @@ from conftest import SENTENCES, tiny_model
 from xl_editor import Editor
 from xl_editor.context import ContextFormat
 from xl_editor.editor import MAX_TOKENS, Call, EditorError
+from xl_editor.edits import Edit
 from xl_editor.model import ModelError
-from xl_editor.traces import Sentences, difference
+from xl_editor.traces import Sentences, whole_words
 from xl_editor.training.vocabulary import special_ids, train_tokenizer
-from xl_editor.transfer import Step
 
 TEXT = "The food wasn't good! We'll come back again."
 
@@ -299,6 +299,7 @@ def test_transfer_changes_what_its_edits_say(editor):
         assert edit.text[edit.span[0] : edit.span[1]] == edit.inserted
         outside = (before[: edit.start] + before[edit.end :]).split()
         assert outside == (edit.text[: edit.span[0]] + edit.text[edit.span[1] :]).split()
+        assert before[: edit.change.start] + edit.change.replacement + before[edit.change.end :] == edit.text
         before = edit.text
     assert trace.text == before
     assert trace.edits
@@ -481,24 +482,39 @@ def test_a_model_without_styles_says_so(toy_directory, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "operation", "removed", "inserted"),
+    ("before", "after", "removed", "inserted", "told"),
     [
-        ("my best buds and wine", "my buds and wine", "delete", "best", ""),
-        ("my buds and wine", "my best buds and wine", "insert", "", "best"),
-        ("it was good .", "it was great .", "replace", "good", "great"),
-        ("good", "great", "replace", "good", "great"),
-        ("sweet too .", "the sauce was great and sweet too .", "insert", "", "the sauce was great and"),
-        ("very very good", "very good", "delete", "very", ""),
-        ("It was bad.", "It was not bad.", "insert", "", "not"),
-        ("so bad", "so", "delete", "bad", ""),
-        ("It was bad.", "It was bad but cheap.", "insert", "", "but cheap"),
-        ("rude and slow. Never!", "great. Never!", "replace", "rude and slow", "great"),
-        ("so good.", "so good!", "replace", ".", "!"),
-        ("it cost 3.5, or so", "it cost 3.8, or so", "replace", "3.5", "3.8"),
+        ("my best buds and wine", "my buds and wine", "best", "", ("delete", "best", "")),
+        ("my buds and wine", "my best buds and wine", "", "best", ("insert", "", "best")),
+        ("it was good .", "it was great .", "good", "great", ("replace", "good", "great")),
+        ("good", "great", "good", "great", ("replace", "good", "great")),
+        ("It wasn't good.", "It was great.", "n't good", "great", ("replace", "wasn't good", "was great")),
+        ("We can't eat.", "We can eat.", "can't", "can", ("replace", "can't", "can")),
+        ("The food was bad.", "Nice the food was bad.", "", "Nice", ("replace", "The", "Nice the")),
+        ("Bad food was here.", "Food was here.", "Bad", "", ("replace", "Bad food", "Food")),
+        ("very good very", "very good", "very", "", ("delete", "very", "")),
+        ("so bad", "so", "bad", "", ("delete", "bad", "")),
+        ("It was bad.", "It was bad but cheap.", "", "but cheap", ("insert", "", "but cheap")),
+        ("rude and slow. Never!", "great. Never!", "rude and slow", "great", ("replace", "rude and slow", "great")),
+        ("so good.", "so good!", ".", "!", ("replace", ".", "!")),
+        ("it cost 3.5, or so", "it cost 3.8, or so", "3.5", "3.8", ("replace", "3.5", "3.8")),
     ],
 )
-def test_a_step_is_told_in_whole_words(before, after, operation, removed, inserted):
-    edit = difference(before, after, Step(0, 0, (), 1.0, -1.0, {}, {}))
-    assert (edit.operation, edit.removed, edit.inserted) == (operation, removed, inserted)
-    assert before[edit.start : edit.end] == removed
-    assert after[edit.span[0] : edit.span[1]] == inserted
+def test_a_step_is_told_in_whole_words_and_changes_just_what_it_says(before, after, removed, inserted, told):
+    if removed and inserted:
+        spans = (before.index(removed),) * 2, (after.index(inserted),) * 2
+    elif removed:
+        at = before.rindex(removed)
+        spans = (at, at), (min(at, len(after)),) * 2
+    else:
+        at = after.index(inserted)
+        spans = (min(at, len(before) - 1),) * 2, (at, at)
+    (start, _), (new_start, _) = spans
+    ranges = (start, start + len(removed)), (new_start, new_start + len(inserted))
+    found, new = whole_words(before, after, *ranges)
+    edit = Edit.between(before, after, found, new, log_odds=1.0, logprob=-1.0)
+    assert (edit.operation, edit.removed, edit.inserted) == told
+    assert before[edit.start : edit.end] == edit.removed
+    assert after[edit.span[0] : edit.span[1]] == edit.inserted
+    change = edit.change
+    assert before[: change.start] + change.replacement + before[change.end :] == after

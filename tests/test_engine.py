@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from conftest import tiny_engine
-from xl_editor.engine import DECIMALS, Context, Decoding, Engine, Insertion, Memory, _best
+from xl_editor.engine import DECIMALS, Context, Decoding, Engine, Insertion, _best
 from xl_editor.model import ModelError
 
 WORDS = range(6, 10)  # a vocabulary of four words; see conftest for the rest
@@ -74,22 +74,19 @@ def test_a_context_asked_several_times_is_encoded_once_and_scores_the_same(engin
     assert rows == [(1, size)]  # a question is answered once
 
 
-def test_within_remembering_nothing_is_computed_twice(engine, monkeypatch):
+def test_the_empty_insertion_is_among_the_answers_if_asked_for(engine):
     contexts = [Context(((6, 7), (8,)), "positive"), Context(((6,), (9, 8)), "negative")]
-    insertions = [Insertion(context, y) for context in contexts for y in ((), (7,))]
-    texts, decoding = [(6, 7), (8,)], Decoding(n_best=2, beam=2, max_length=2)
-    expected = engine.score(insertions), engine.classify(texts)
-    with engine.remembering(Memory()):
-        engine.decode(contexts, decoding)
-        assert engine.score(insertions[:1])[0].logprob == pytest.approx(expected[0][0].logprob, abs=1e-5)
-        found = engine.score(insertions), engine.classify(texts)
-        with monkeypatch.context() as patch:
-            patch.setattr(engine.model, "advance", None)  # would fail
-            assert (engine.score(insertions[::-1])[::-1], engine.classify(texts)) == found
-    assert [s.logprob for s in found[0]] == pytest.approx([s.logprob for s in expected[0]], abs=1e-5)
-    monkeypatch.setattr(engine.model, "advance", None)
-    with pytest.raises(TypeError):
-        engine.classify(texts)  # forgotten
+    for n in (1, 2, 40):
+        plain, with_empty = (
+            engine.decode(contexts, Decoding(n_best=n, beam=n, max_length=2, with_empty=asked))
+            for asked in (False, True)
+        )
+        scores = engine.score([Insertion(context, ()) for context in contexts])
+        for without, found, nothing in zip(plain, with_empty, scores, strict=True):
+            assert found[: len(without)] == without
+            assert [scored.ids for scored in found[len(without) :]] == [()] * all(scored.ids for scored in without)
+            (empty,) = (scored for scored in found if not scored.ids)
+            assert empty.logprob == pytest.approx(nothing.logprob, abs=1e-5)
 
 
 def test_memory_is_bounded_by_the_budget_whatever_the_number_of_requests(engine, monkeypatch):
@@ -197,7 +194,7 @@ def test_lengths_and_first_tokens_are_kept(engine):
 def test_sampling_frequencies_match_the_probabilities(engine):
     context, n = Context(((6, 7), (8,))), 4000
     (drawn,) = engine.decode([context], Decoding(sample=True, n_best=n, max_length=1))
-    logprobs = engine.next_logprobs([context])[0]
+    logprobs = torch.from_numpy(engine.first_logprobs([context])[0])
     mass = {token: math.exp(float(logprobs[token])) for token in (*WORDS, engine.end)}
     total = sum(mass.values())  # what is no text is never drawn
     counts = Counter(s.ids[0] if s.ids else engine.end for s in drawn)
@@ -208,7 +205,7 @@ def test_sampling_frequencies_match_the_probabilities(engine):
 
 def test_nucleus_keeps_the_fewest_tokens_with_that_much_probability(engine):
     context = Context(((6, 7), (8,)))
-    logprobs = engine.next_logprobs([context])[0]
+    logprobs = torch.from_numpy(engine.first_logprobs([context])[0])
     allowed = [*WORDS, engine.end]
     probs = torch.tensor([math.exp(float(logprobs[t])) for t in allowed])
     order = (probs / probs.sum()).sort(descending=True)

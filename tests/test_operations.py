@@ -27,7 +27,7 @@ def logprob(engine, left, y, right, style=None) -> float:
 
 
 def carry_out(engine, plan):
-    return operations.answer(engine, [plan])[0]
+    return operations.carry_out(engine, [plan])[0]
 
 
 def all_insertions():

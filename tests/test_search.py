@@ -5,17 +5,15 @@ import math
 import pytest
 
 from xl_editor.engine import Scored
-from xl_editor.search import SearchRules, SpecialTokens, search_rounds
-from xl_editor.transfer import Task
+from xl_editor.operations import carry_out
+from xl_editor.operations.search import SearchRules, smallest_edits
+from xl_editor.operations.transfer import SpecialTokens
 
 END, BAD, GOOD, FINE, WORD, OTHER = range(6)
 
 
 class Table:
     """BAD is negative, GOOD and FINE are positive, the rest is neutral; the likeliest filling is given."""
-
-    end = END
-    not_text = ()
 
     def __init__(self, fillings=(((WORD,), -0.5), ((FINE,), -1.0), ((GOOD,), -2.5)), swing=3.0):
         self.fillings = fillings
@@ -33,8 +31,9 @@ class Table:
 
     def decode(self, contexts, decoding):
         assert decoding.n_best == decoding.beam
+        assert decoding.with_empty
         best = [Scored(ids, (logprob,)) for ids, logprob in self.fillings[: decoding.n_best]]
-        return [best for _ in contexts]
+        return [[*best, Scored((), (-1.0,))] for _ in contexts]
 
     def classify(self, texts):
         found = []
@@ -49,16 +48,17 @@ def tokens_as_units(ids):
     return [(i, i + 1) for i in range(len(ids))]
 
 
-def search(*asked):
-    *_, revisions = search_rounds(*asked)
-    return revisions
+SPECIAL = SpecialTokens(END)
+
+
+def search(table, texts, rules, special=SPECIAL, kept=frozenset()):
+    plans = [smallest_edits(ids, "negative", "positive", rules, tokens_as_units, special, kept) for ids in texts]
+    return carry_out(table, plans)
 
 
 def to_positive(*ids, table=None, kept=frozenset(), **rules):
     settings = {"margin": 2.0, "edit_cost": 0.25, "fluency": 0.1, "odds": 0.2, "n_gaps": 2, **rules}
-    (revision,) = search(
-        table or Table(), [Task(ids, "negative", kept)], "positive", SearchRules(**settings), tokens_as_units
-    )
+    (revision,) = search(table or Table(), [ids], SearchRules(**settings), kept=kept)
     return revision
 
 
@@ -123,8 +123,8 @@ def test_nothing_is_put_in_after_the_end_of_a_sentence():
 
     def searched(closing):
         rules = SearchRules(margin=2.0, n_gaps=1, threshold=5.0, max_steps=1)
-        special = SpecialTokens(closing=frozenset(closing))
-        (found,) = search(LikesTheEnd(), [Task((WORD, OTHER), "negative")], "positive", rules, tokens_as_units, special)
+        special = SpecialTokens(END, closing=frozenset(closing))
+        (found,) = search(LikesTheEnd(), [(WORD, OTHER)], rules, special)
         return found.ids
 
     assert searched(closing=[]) == (WORD, OTHER, FINE)
@@ -166,32 +166,27 @@ def test_no_filling_is_looked_for_where_none_could_be_worth_its_cost():
 @pytest.mark.parametrize("ids", [(WORD, BAD, OTHER), (BAD, GOOD, GOOD, WORD), (GOOD, OTHER, BAD, WORD, BAD)])
 def test_what_is_not_looked_at_would_not_have_been_chosen(ids, monkeypatch):
     found = to_positive(*ids)
-    monkeypatch.setattr("xl_editor.search._most_worth", lambda *_: 1.0)
+    monkeypatch.setattr("xl_editor.operations.search._most_worth", lambda *_: 1.0)
     assert to_positive(*ids) == found
 
 
 def test_texts_searched_together_end_as_if_alone():
     texts = [(WORD, BAD, OTHER), (GOOD,), (BAD, BAD), (OTHER, WORD)]
-    tasks = [Task(ids, "negative") for ids in texts]
     rules = SearchRules(margin=2.0)
-    together = search(Table(), tasks, "positive", rules, tokens_as_units)
-    alone = [search(Table(), [task], "positive", rules, tokens_as_units)[0] for task in tasks]
+    together = search(Table(), texts, rules)
+    alone = [search(Table(), [ids], rules)[0] for ids in texts]
     assert together == alone
 
 
 def test_a_number_is_put_in_only_where_one_was():
     table = Table(fillings=(((GOOD, OTHER), -0.1), ((FINE,), -1.0)))
-    rules, special = SearchRules(margin=2.0, max_span=2), SpecialTokens(number=OTHER)
+    rules, special = SearchRules(margin=2.0, max_span=2), SpecialTokens(END, number=OTHER)
 
     def searched(*ids):
-        return search(table, [Task(ids, "negative")], "positive", rules, tokens_as_units, special)[0].ids
+        return search(table, [ids], rules, special)[0].ids
 
     assert searched(WORD, BAD) == (WORD, FINE)
     assert searched(WORD, BAD, OTHER).count(OTHER) == 1
-
-
-def test_nothing_to_do():
-    assert search(Table(), [], "positive", SearchRules(), tokens_as_units) == []
 
 
 @pytest.mark.parametrize(
@@ -201,5 +196,5 @@ def test_nothing_to_do():
 )
 def test_a_filling_does_not_go_on_with_a_word_that_had_ended(filling, start, glues):
     ids = (1, 2, 5)  # 1 and 2 begin words, 5 goes on with one
-    assert SpecialTokens(opening=frozenset({1, 2})).glues(filling, ids, start) == glues
-    assert not SpecialTokens().glues(filling, ids, start)  # where every token is a word
+    assert SpecialTokens(END, opening=frozenset({1, 2})).glues(filling, ids, start) == glues
+    assert not SPECIAL.glues(filling, ids, start)  # where every token is a word

@@ -510,6 +510,9 @@ def test_untouched_text_stays_as_it_was(name: str, data: st.DataObject, text: st
     applied = model.apply(encoded, edits)
     assert len(applied.changes) == len(edits)
     assert_untouched(text, applied)
+    assert len(applied.spans) == len(encoded.ids) + sum(len(ids) - (b - a) for a, b, ids in edits)
+    assert all(0 <= a <= b <= len(applied.text) for a, b in applied.spans)
+    assert sorted(a for a, _ in applied.spans) == [a for a, _ in applied.spans]
     assert applied.text.startswith(text[: len(text) - len(text.lstrip())])
     assert applied.text.endswith(text[len(text.rstrip()) :] if text.strip() and applied.text.strip() else "")
     if not re.search(r"\s\s", text):

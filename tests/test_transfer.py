@@ -2,11 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
-import torch
 
 from xl_editor.engine import Scored
-from xl_editor.transfer import PaperRules, Task, TextInProgress, candidates, transfer
+from xl_editor.operations import carry_out
+from xl_editor.operations.transfer import PaperRules, SpecialTokens, TextInProgress, algorithm_1, candidates
 
 END, BAD, GOOD, WORD, OTHER, START = 0, 1, 2, 3, 4, 5
 VOCABULARY = 6
@@ -17,9 +18,6 @@ class Table:
 
     A style prefers its own word; `classify` counts BAD and GOOD.
     """
-
-    end = END
-    not_text = ()
 
     def __init__(self, odds: float = 4.0, fill: dict[str, tuple[int, ...]] | None = None) -> None:
         self.odds = odds
@@ -37,8 +35,8 @@ class Table:
             for i in insertions
         ]
 
-    def next_logprobs(self, contexts):
-        rows = torch.full((len(contexts), VOCABULARY), math.log(0.01))
+    def first_logprobs(self, contexts):
+        rows = np.full((len(contexts), VOCABULARY), math.log(0.01))
         for row, context in zip(rows, contexts, strict=True):
             first = (*self.fill[context.style], END)[0]
             row[first] = math.log(0.9)
@@ -61,10 +59,17 @@ class Table:
         return found
 
 
-def to_positive(ids, table=None, preset=None, **task):
-    (revision,) = transfer(
-        table or Table(), [Task(ids, "negative", **task)], "positive", preset or PaperRules(max_span=0, threshold=2.0)
-    )
+RULES = PaperRules(max_span=0, threshold=2.0)
+SPECIAL = SpecialTokens(END)
+
+
+def transfer(table, texts, rules=RULES, kept=()):
+    plans = [algorithm_1(ids, "negative", "positive", rules, SPECIAL, *kept[i : i + 1]) for i, ids in enumerate(texts)]
+    return carry_out(table, plans)
+
+
+def to_positive(ids, table=None, preset=RULES, kept=frozenset()):
+    (revision,) = transfer(table or Table(), [ids], preset, [kept])
     return revision
 
 
@@ -116,14 +121,13 @@ def test_nothing_put_in_is_a_deletion():
 def test_two_texts_with_a_context_in_common_get_each_its_own_filling():
     """Before WORD BAD, one text takes a word out; the other, forced to insert, must not insert nothing there."""
     rules = PaperRules(max_span=0, threshold=2.0, max_steps=1)
-    tasks = [Task((BAD, WORD, BAD), "negative", frozenset({2})), Task((WORD, BAD), "negative", frozenset({1}))]
+    texts, kept = [(BAD, WORD, BAD), (WORD, BAD)], [frozenset({2}), frozenset({1})]
     table = Table(fill={"positive": (), "negative": (BAD,)})
-    alone = [transfer(table, [task], "positive", rules)[0].ids for task in tasks]
+    alone = [transfer(table, [ids], rules, [of_text])[0].ids for ids, of_text in zip(texts, kept, strict=True)]
     assert alone == [(WORD, BAD), (GOOD, WORD, BAD)]
-    expected = dict(zip(tasks, alone, strict=True))
-    for order in (tasks, tasks[::-1]):
-        together = [revision.ids for revision in transfer(table, order, "positive", rules)]
-        assert together == [expected[task] for task in order]
+    for order in (slice(None), slice(None, None, -1)):
+        together = [revision.ids for revision in transfer(table, texts[order], rules, kept[order])]
+        assert together == alone[order]
 
 
 def test_an_insertion_is_never_empty():
@@ -135,26 +139,62 @@ def test_an_insertion_is_never_empty():
                 for i in insertions
             ]
 
-        def next_logprobs(self, contexts):
-            rows = super().next_logprobs(contexts)
-            rows[:, END] = 0.0 if contexts[0].style == "positive" else -9.0  # END gains most, but may not be chosen
+        def first_logprobs(self, contexts):
+            rows = super().first_logprobs(contexts)
+            rows[:, END] = [0.0 if c.style == "positive" else -9.0 for c in contexts]  # gains most, but is not allowed
             return rows
 
     revision = to_positive((WORD,), Gap(), PaperRules(max_span=-1, threshold=2.0, max_steps=1))
     assert revision.ids == (WORD, GOOD)
 
 
-def test_forced_insertion_at_the_start_once_and_only_if_the_source_style_is_sure():
+def test_forced_insertion_at_the_start_and_only_if_the_source_style_is_sure():
     table = Table(odds=0.0, fill={"positive": (START, GOOD), "negative": (BAD,)})
     forced = to_positive((BAD, WORD), table)
     assert forced.ids == (START, GOOD, BAD, WORD)
     assert forced.steps[0].log_f is None
     assert len(forced.steps) == 1
-    assert to_positive((BAD, BAD, BAD, WORD), table).ids[:2] == (START, GOOD)
-    assert len(to_positive((BAD, BAD, BAD, WORD), table).steps) == 1  # still sure, but once is enough
+    assert forced.stopped == "nothing reaches the threshold"
     assert to_positive((WORD, OTHER), table).ids == (WORD, OTHER)  # p(negative) = 0.5
     off = to_positive((BAD, WORD), table, PaperRules(max_span=0, forced_insertion=False))
     assert off.ids == (BAD, WORD)
+
+
+def test_forced_insertion_goes_on_while_the_source_style_is_sure():
+    table = Table(odds=0.0, fill={"positive": (START, GOOD), "negative": (BAD,)})
+    forced = to_positive((BAD, BAD, BAD, WORD), table)
+    assert forced.ids == (START, GOOD, START, GOOD, START, GOOD, BAD, BAD, BAD, WORD)
+    assert [step.log_f for step in forced.steps] == [None] * 3
+    rules = PaperRules(max_span=0, threshold=2.0, max_steps=2)
+    limited = to_positive((BAD, BAD, BAD, WORD), table, rules)
+    assert len(limited.steps) == 2
+    assert limited.stopped == "the limit of 2 steps"
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e-6, 1e-9])
+def test_the_first_token_is_the_one_that_gains_most_however_flat_the_gains(scale):
+    class Flat(Table):
+        def first_logprobs(self, contexts):
+            gains = np.array([0.0, 0.10, 0.20, 0.05, 0.19, 0.10])
+            return [np.log(0.2 + scale * gains * (context.style == "positive")) for context in contexts]
+
+        def decode(self, contexts, decoding):
+            return [[Scored(decoding.first, (-0.5, -0.5))] for _ in contexts]
+
+    assert to_positive((WORD, BAD, OTHER), Flat()).steps[0].inserted == (GOOD,)
+
+
+def test_of_gains_that_only_rounding_parts_the_lowest_token_wins():
+    class Tied(Table):
+        def first_logprobs(self, contexts):
+            gains = np.zeros(VOCABULARY)
+            gains[[WORD, OTHER]] = 1e-5, 1e-5 + 1e-11
+            return [np.log(0.1 + gains * (context.style == "positive")) for context in contexts]
+
+        def decode(self, contexts, decoding):
+            return [[Scored(decoding.first, (-0.5, -0.5))] for _ in contexts]
+
+    assert to_positive((START, BAD), Tied()).steps[0].inserted == (WORD,)
 
 
 def test_a_text_that_repeats_ends_the_loop():
@@ -194,9 +234,7 @@ def test_many_texts_advance_together_and_end_as_if_alone():
     texts = [(WORD, BAD, OTHER), (BAD, BAD), (WORD,), (GOOD, BAD, WORD, BAD)]
     alone = [to_positive(text) for text in texts]
     table = Table()
-    together = transfer(
-        table, [Task(text, "negative") for text in texts], "positive", PaperRules(max_span=0, threshold=2.0)
-    )
+    together = transfer(table, texts)
     assert together == alone
     assert table.batches[0] == sum(
         2 * (2 * len(text)) for text in texts

@@ -76,7 +76,7 @@ def test_a_text_that_fits_a_window_is_asked_about_as_a_whole(editor):
     plans = [operations.locate(encoded.ids, gaps)]
     measures = get_args(operations.Measure)
     plans += [operations.omissions(encoded.ids, spans, by=measure) for measure in measures]
-    located, *deleted = (operations.answer(editor.engine, [plan])[0] for plan in plans)  # in the same batches
+    located, *deleted = (operations.carry_out(editor.engine, [plan])[0] for plan in plans)  # in the same batches
     assert [(s.char, s.logprob_end) for s in editor.locate(text, top=1000)] == [
         (encoded.slot(g), p) for g, p in located
     ]
@@ -130,7 +130,7 @@ def test_a_bar_can_be_watched_and_changes_nothing(editor, monkeypatch):
     text = text_of(20)
     alone = editor.locate(text, top=3)
     shown = []
-    monkeypatch.setattr(operations, "QUESTIONS_AT_ONCE", 100)
+    monkeypatch.setattr("xl_editor.operations.editing.QUESTIONS_AT_ONCE", 100)
     monkeypatch.setattr("xl_editor.editor.track", lambda portions, what, **how: shown.append(how) or portions)
     assert [slot.char for slot in editor.locate(text, top=3, progress=True)] == [slot.char for slot in alone]
     assert len(shown) == 1

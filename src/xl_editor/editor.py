@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial, wraps
+from functools import cached_property, wraps
 from itertools import pairwise
 from numbers import Integral
 from pathlib import Path
@@ -24,10 +24,11 @@ from rich.progress import track
 from xl_editor import operations
 from xl_editor.context import ContextFormat
 from xl_editor.edits import Deletion, Edit, Filling, Score, Slot, Trace
-from xl_editor.engine import MAX_LENGTH, Context, Decoding, Engine, Ids, Insertion, Memory
+from xl_editor.engine import MAX_LENGTH, Context, Decoding, Engine, Ids, Insertion
 from xl_editor.int8 import Int8Linear, quantise
 from xl_editor.model import CONFIG_FILE, ModelError, XLEditorModel, find_directory
-from xl_editor.search import SearchRules, SpecialTokens, search_rounds
+from xl_editor.operations.search import SearchRules, smallest_edits
+from xl_editor.operations.transfer import PaperRules, Revision, SpecialTokens, algorithm_1
 from xl_editor.sentences import list_marker
 from xl_editor.text import (
     BLANK,
@@ -41,8 +42,7 @@ from xl_editor.text import (
     without_blank,
     would_fuse,
 )
-from xl_editor.traces import Sentences, traces_of
-from xl_editor.transfer import PaperRules, Revision, Task, transfer_rounds
+from xl_editor.traces import Sentences, TraceWriter
 from xl_editor.windows import Windows, sentence_spans
 
 BUNDLED = Path(__file__).parent / "models"
@@ -89,7 +89,7 @@ def planned(
 
 @dataclass(frozen=True)
 class Call:
-    """A call of `Editor.locate`, `infill`, `score`, `replace`, `delete` or `classify`, to be answered with others."""
+    """A call of a method of `Editor` that answers about a text, to be answered with others."""
 
     method: str
     arguments: Mapping[str, Any]
@@ -294,7 +294,7 @@ class Editor:
         first, last = encoded.covering(*found_span)
         if first == last or found_span[0] == found_span[1]:
             raise TextError(f"span must cover at least one word of the text, got {span!r}.")
-        if encoded.ids[first] in self._special_tokens.opening:
+        if encoded.ids[first] in self.special_tokens.opening:
             decoding = replace(decoding, first=self.codec.opening_ids)
 
         standing = encoded.ids[first:last]
@@ -304,11 +304,23 @@ class Editor:
             decoding = replace(decoding, without=self._placeholders)
         low, high = _nearby(encoded, first, last, "span")
         found = yield from operations.replacements(encoded.ids[low:high], (first - low, last - low), decoding, style)
-        legible = [a for a in found if not self._special_tokens.numbers_too_many(a.inserted.ids, standing)]
-        return [
-            self._edit(encoded, first, last, a.inserted.ids, log_odds=a.log_odds, logprob=a.inserted.logprob)
-            for a in legible[:n]
-        ]
+        legible = [a for a in found if not self.special_tokens.numbers_too_many(a.inserted.ids, standing)]
+        edits = []
+        for alternative in legible[:n]:
+            y = alternative.inserted
+            applied = self.codec.apply(encoded, [(first, last, y.ids)])
+            change = applied.changes[0]
+            edits.append(
+                Edit.between(
+                    text,
+                    applied.text,
+                    change.removed,
+                    change.inserted,
+                    log_odds=alternative.log_odds,
+                    logprob=y.logprob,
+                )
+            )
+        return edits
 
     @planned
     def delete(
@@ -357,6 +369,7 @@ class Editor:
             )
         return deletions
 
+    @planned
     def transfer(
         self,
         text: str,
@@ -366,7 +379,7 @@ class Editor:
         max_steps: int | None = None,
         threshold: float | None = None,
         keep: Sequence[str] = (),
-    ) -> Trace:
+    ) -> operations.Plan[Trace]:
         """Revise a text into another style, step by step.
 
         The preset `paper` is Algorithm 1, for which a text is one sequence; `default` goes sentence by sentence.
@@ -381,7 +394,40 @@ class Editor:
                 insertion); the preset's by default.
             keep: words or phrases that are never edited, in any case.
         """
-        return self.transfer_all([text], to, source, preset, max_steps, threshold, keep)[0]
+        rules = self._transfer_rules(to, source, preset, max_steps, threshold)
+        # The published method knows no sentences: a text is one sequence.
+        sentences = Sentences(self.codec, self._encode_short(text), split=preset != "paper")
+        kept = _kept_tokens(sentences, keep)
+        plan = self._transfer(sentences, kept, to, source, rules)
+        return (yield from operations.remembering(plan, operations.Memory()))
+
+    def _transfer(
+        self,
+        sentences: Sentences,
+        kept: Sequence[frozenset[int]],
+        to: str,
+        source: str | None,
+        rules: SearchRules | PaperRules,
+    ) -> operations.Plan[Trace]:
+        """All sentences together; every edit is told once those before it in the text are."""
+        whole, writer = sentences.whole, TraceWriter(sentences)
+        found = yield operations.ToClassify([encoded.ids for encoded in sentences.encoded])
+        plans = [
+            self._revise(encoded.ids, source or _likeliest(styles, other_than=to), to, rules, kept_tokens)
+            for encoded, styles, kept_tokens in zip(sentences.encoded, found, kept, strict=True)
+        ]
+        revisions = yield from operations.together(plans, writer.follow)
+        edited = self.codec.encode(writer.text, whole.tokenised).ids if writer.edits else whole.ids
+        before, after = yield operations.ToClassify([whole.ids, edited])
+        stopped = "; ".join(dict.fromkeys(revision.stopped for revision in revisions))
+        return Trace(whole.text, writer.text, tuple(writer.edits), stopped, before, after)
+
+    def _revise(
+        self, ids: Ids, source: str, to: str, rules: SearchRules | PaperRules, kept: frozenset[int]
+    ) -> operations.Plan[Revision]:
+        if isinstance(rules, PaperRules):
+            return algorithm_1(ids, source, to, rules, self.special_tokens, kept)
+        return smallest_edits(ids, source, to, rules, self.codec.units, self.special_tokens, kept)
 
     def transfer_all(
         self,
@@ -395,64 +441,26 @@ class Editor:
         progress: bool = False,
     ) -> list[Trace]:
         """`transfer` for many texts, which advance together; the results are the same as one by one."""
-        revise = self._reviser(to, source, preset, max_steps, threshold)
         if isinstance(texts, str):
             raise EditorError("texts must be a list of texts; transfer takes a single one.")
+        self._transfer_rules(to, source, preset, max_steps, threshold)
         texts = list(texts)
         for index, text in enumerate(texts if len(texts) > 1 else ()):  # before any work is done
             try:
                 self.check(text)
             except TextError as error:
                 raise TextError(f"texts[{index}]: {error}") from None
+        how = {"to": to, "source": source, "preset": preset, "max_steps": max_steps, "threshold": threshold}
         traces: list[Trace] = []
         for first in _shown("transfer", progress)(range(0, len(texts), TEXTS_AT_ONCE)):
-            as_sentences, tasks = self._tasks(texts[first : first + TEXTS_AT_ONCE], to, source, preset, keep)
-            with self._lock, self.engine.remembering(Memory()):
-                *_, revisions = revise(tasks)
-                traces += traces_of(as_sentences, revisions, self.engine.classify)
+            calls = [
+                Call("transfer", {"text": text, "keep": keep, **how}) for text in texts[first : first + TEXTS_AT_ONCE]
+            ]
+            for found in self.answer_all(calls):
+                if isinstance(found, ValueError):
+                    raise found
+                traces.append(found)
         return traces
-
-    def transfer_rounds(
-        self,
-        texts: Sequence[str],
-        to: str,
-        source: str | None = None,
-        preset: str = "default",
-        max_steps: int | None = None,
-        threshold: float | None = None,
-        keep: Sequence[str] = (),
-    ) -> Iterator[list[Trace]]:
-        """`transfer_all`, told as it goes: after every round, the traces so far; the last ones are complete.
-
-        A trace that is not complete has no `stopped` and no styles, and begins as the complete one will.
-        """
-        revise = self._reviser(to, source, preset, max_steps, threshold)
-        as_sentences, tasks = self._tasks(texts, to, source, preset, keep)
-        rounds, memory = revise(tasks), Memory()
-        while True:
-            with self._lock, self.engine.remembering(memory):
-                revisions = next(rounds, None)
-                if revisions is None:
-                    return
-                traces = traces_of(as_sentences, revisions, self.engine.classify)
-            yield traces
-
-    def _tasks(
-        self, texts: Sequence[str], to: str, source: str | None, preset: str, keep: Sequence[str]
-    ) -> tuple[list[Sentences], list[Task]]:
-        """The texts as their sentences, and what is to be done with each of these."""
-        # The published method knows no sentences: a text is one sequence.
-        as_sentences = [Sentences(self.codec, self._encode_short(text), split=preset != "paper") for text in texts]
-        kept = [tokens for text in as_sentences for tokens in _kept_tokens(text, keep)]
-        sentences = [encoded for text in as_sentences for encoded in text.encoded]
-        with self._lock:
-            styles = self.engine.classify([encoded.ids for encoded in sentences])
-        tasks = []
-        for encoded, found, kept_tokens in zip(sentences, styles, kept, strict=True):
-            others = {style: p for style, p in found.items() if style != to}
-            guessed = max(others, key=lambda style: others[style])
-            tasks.append(Task(encoded.ids, source or guessed, kept_tokens))
-        return as_sentences, tasks
 
     @planned
     def classify(self, text: str) -> operations.Plan[dict[str, float]]:
@@ -463,11 +471,23 @@ class Editor:
 
     def answer_all(self, calls: Sequence[Call]) -> list[Any]:
         """Answer calls together: for each what its method gives, or the error that it raises; only sooner."""
-        return self._carry_out([getattr(Editor, call.method).__wrapped__(self, **call.arguments) for call in calls])
+        return self._carry_out([self._plan(call) for call in calls])
+
+    def begin(self, call: Call, tell: Callable[[Any], None]) -> operations.Ongoing[Any]:
+        """A call that `advance` answers, round by round; `tell` hears of every edit of a transfer when it is made."""
+        return operations.Ongoing(self._plan(call), tell)
+
+    def advance(self, calls: Sequence[operations.Ongoing[Any]], before_batch: Callable[[], None]) -> None:
+        """Answer what these calls ask now, all together. Raising, `before_batch` ends what is being computed."""
+        with self._lock:
+            operations.advance(self.engine.interruptible(before_batch), calls)
+
+    def _plan(self, call: Call) -> operations.Plan[Any]:
+        return getattr(Editor, call.method).__wrapped__(self, **call.arguments)
 
     def _carry_out(self, plans: Sequence[operations.Plan[Any]]) -> list[Any]:
         with self._lock:
-            return operations.answer(self.engine, plans)
+            return operations.carry_out(self.engine, plans)
 
     def _encode(self, text: str, *, may_be_empty: bool = False, cuts: Sequence[int] = ()) -> EncodedText:
         encoded = self.codec.encode(_checked_text(text), cuts=cuts)
@@ -487,27 +507,10 @@ class Editor:
             raise TextError(f"text has {len(encoded.ids):,} tokens; at most {MAX_TOKENS} are accepted.")
         return encoded
 
-    def _edit(
-        self, encoded: EncodedText, first: int, last: int, ids: Sequence[int], *, log_odds: float, logprob: float
-    ) -> Edit:
-        applied = self.codec.apply(encoded, [(first, last, ids)])
-        (start, end), span = applied.changes[0].removed, applied.changes[0].inserted
-        return Edit(
-            operation="delete" if not ids else "insert" if first == last else "replace",
-            start=start,
-            end=end,
-            removed=encoded.text[start:end],
-            inserted=applied.text[span[0] : span[1]],
-            text=applied.text,
-            span=span,
-            log_odds=log_odds,
-            logprob=logprob,
-        )
-
-    def _reviser(
+    def _transfer_rules(
         self, to: str, source: str | None, preset: str, max_steps: int | None, threshold: float | None
-    ) -> Callable[[Sequence[Task]], Iterator[list[Revision]]]:
-        """How the preset makes its revisions, with the model's own settings unless others are given."""
+    ) -> SearchRules | PaperRules:
+        """The preset's, with the model's own settings unless others are given."""
         self._check_transfer(to, source)
         rules = self.rules(preset)
         if max_steps is not None:
@@ -516,16 +519,7 @@ class Editor:
         if threshold is not None:
             check_number("threshold", threshold)
             rules = replace(rules, threshold=threshold)
-        if isinstance(rules, PaperRules):
-            return partial(transfer_rounds, self.engine, target=to, rules=rules)
-        return partial(
-            search_rounds,
-            self.engine,
-            target=to,
-            rules=rules,
-            units_of=self._words_as_units,
-            special=self._special_tokens,
-        )
+        return rules
 
     def rules(self, preset: str) -> SearchRules | PaperRules:
         """What a preset of `transfer` means for this model."""
@@ -534,15 +528,16 @@ class Editor:
         settings = self.model.config.editor.get("presets", {}).get(preset, {})
         return PaperRules(**settings) if preset == "paper" else SearchRules(**settings)
 
-    def _words_as_units(self, ids: Ids) -> Sequence[tuple[int, int]]:
-        encoded = self.codec.encode(self.codec.decode(ids))
-        if encoded.ids != ids:  # an unknown word, or pieces that no text is cut into: then every token by itself
-            return [(i, i + 1) for i in range(len(ids))]
-        return [(word.first, word.last) for word in encoded.words]
-
     @cached_property
-    def _special_tokens(self) -> SpecialTokens:
-        return SpecialTokens(self.codec.number_id, self.codec.closing_ids, frozenset(self.codec.opening_ids))
+    def special_tokens(self) -> SpecialTokens:
+        """The tokens that a transfer treats in their own way."""
+        return SpecialTokens(
+            self.engine.end,
+            self.engine.not_text,
+            self.codec.number_id,
+            self.codec.closing_ids,
+            frozenset(self.codec.opening_ids),
+        )
 
     @property
     def _placeholders(self) -> Ids:
@@ -572,6 +567,11 @@ class Editor:
             self.engine.format.right_end(style)
         except ValueError as error:
             raise EditorError(str(error)) from None
+
+
+def _likeliest(styles: Mapping[str, float], *, other_than: str) -> str:
+    others = {style: p for style, p in styles.items() if style != other_than}
+    return max(others, key=lambda style: others[style])
 
 
 def _kept_tokens(text: Sentences, keep: Sequence[str]) -> list[frozenset[int]]:

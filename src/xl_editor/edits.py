@@ -72,6 +72,28 @@ class Filling(_Result):
 
 
 @dataclass(frozen=True)
+class Change:
+    """What makes one text of another: characters [start, end), replaced; white space that goes or comes included."""
+
+    start: int
+    end: int
+    replacement: str
+
+    @classmethod
+    def between(cls, before: str, after: str, removed: tuple[int, int], inserted: tuple[int, int]) -> Change:
+        """The change of which these are the words, and beyond which the texts differ in white space and case alone."""
+        (start, end), (new_start, new_end) = removed, inserted
+        if before[:start] != after[:new_start]:
+            start, new_start = len(before[:start].rstrip()), len(after[:new_start].rstrip())
+        if before[end:] != after[new_end:]:
+            right, new_right = before[end:].lstrip(), after[new_end:].lstrip()
+            # The word after it may have another case now: only its first letter, and it is as long as it was.
+            n_recased = int(len(right) == len(new_right) and right[:1] != new_right[:1])
+            end, new_end = len(before) - len(right) + n_recased, len(after) - len(new_right) + n_recased
+        return cls(start, end, after[new_start:new_end])
+
+
+@dataclass(frozen=True)
 class Edit(_Result):
     """A change of a text: characters [start, end) of what was there, replaced."""
 
@@ -85,8 +107,39 @@ class Edit(_Result):
     # log q(inserted) − log q(removed) in the same place; in a transfer log f of what was removed, None if forced
     log_odds: float | None
     logprob: float  # log q(inserted)
+    change: Change  # to the letter, where `removed` and `inserted` are words
     style_before: Mapping[str, float] | None = None  # of a transfer's step: p(style | text)
     style_after: Mapping[str, float] | None = None
+
+    @classmethod
+    def between(
+        cls,
+        before: str,
+        after: str,
+        removed: tuple[int, int],
+        inserted: tuple[int, int],
+        *,
+        log_odds: float | None,
+        logprob: float,
+        style_before: Mapping[str, float] | None = None,
+        style_after: Mapping[str, float] | None = None,
+    ) -> Edit:
+        """The edit that made one text of another, by its characters in both."""
+        old, new = before[slice(*removed)], after[slice(*inserted)]
+        return cls(
+            operation="delete" if not new else "replace" if old else "insert",
+            start=removed[0],
+            end=removed[1],
+            removed=old,
+            inserted=new,
+            text=after,
+            span=inserted,
+            log_odds=log_odds,
+            logprob=logprob,
+            change=Change.between(before, after, removed, inserted),
+            style_before=style_before,
+            style_after=style_after,
+        )
 
     def render(self, *, marked: bool = False) -> Text:
         start, end = self.span

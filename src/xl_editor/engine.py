@@ -3,8 +3,8 @@
 The engine has never heard of text. It is asked about `Context`s (the pieces of a text between its slots, and a style)
 and gives q̂ of every token of an insertion, the best insertions, or the probabilities of the styles.
 
-What it promises: every context is encoded once and every question answered once, however often it is asked in a call
-(or, within `remembering`, in several); memory is bounded by a budget of rows; and no answer depends on what else was
+What it promises: every context is encoded once and every question answered once, however often it is asked in a call;
+nothing is kept from one call to the next; memory is bounded by a budget of rows; and no answer depends on what else was
 asked, or in which order (but where two log-probabilities differ in their last bits alone, and rounding parts them).
 """
 
@@ -14,16 +14,18 @@ import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from xl_editor.context import ContextFormat
 from xl_editor.geometry import CONTEXT, PADDING, Places, batched_insertion_places, concatenate, relate
-from xl_editor.model import Cache, ModelError, XLEditorModel
+from xl_editor.model import Cache, FrozenModel, ModelError, XLEditorModel
 
 Ids = tuple[int, ...]
 Item = TypeVar("Item")
@@ -88,6 +90,7 @@ class Decoding:
     max_length: int = MAX_LENGTH
     first: Ids = ()  # if given, the first token must be one of these
     without: Ids = ()  # tokens that no insertion may have
+    with_empty: bool = False  # when searching: the empty insertion is the last of the answers, unless it is among them
     sample: bool = False  # draw n_best insertions instead of searching for the best
     top_k: int = 0  # when sampling: from the k most probable tokens only (0: from all)
     top_p: float = 1.0  # when sampling: from the fewest tokens that have this much probability
@@ -115,32 +118,28 @@ class Engine:
             raise ModelError("This model has no END token (config.json: end_token_id): it cannot estimate insertions.")
         self.model = model.eval()
         self.format = format
+        self.frozen = FrozenModel(model)
         self.rows_at_once = rows_at_once
-        self.before_batch: Callable[[], None] = lambda: None  # by raising, it puts an end to what is being computed
         self.end: int = model.config.end_token_id
         # Never decoded; END is, when an insertion is over.
         self.not_text = tuple(sorted({model.config.pad_token_id, *format.not_text}))
         self.device = model.transformer.word_embedding.weight.device
-        self._memory: Memory | None = None
+        self._before_batch: Callable[[], None] = lambda: None
 
-    @contextmanager
-    def remembering(self, memory: Memory) -> Iterator[None]:
-        """Within, no question is answered twice: what one call has found out, the next ones know."""
-        self._memory = memory
-        try:
-            yield
-        finally:
-            self._memory = None
+    def interruptible(self, before_batch: Callable[[], None]) -> Engine:
+        """The same engine, which calls this before every batch: by raising, it ends what is being computed."""
+        engine = copy(self)
+        engine._before_batch = before_batch
+        return engine
 
     # --- scoring -----------------------------------------------------------------------------------------------
 
     def score(self, insertions: Sequence[Insertion]) -> list[Scored]:
         """Log q̂ of every token of every insertion, END included, with the full softmax."""
-        answers = (self._memory or Memory()).scores
+        answers: dict[Insertion, Scored] = {}
         questions: dict[Context, list[Insertion]] = defaultdict(list)
         for insertion in dict.fromkeys(insertions):
-            if insertion not in answers:
-                questions[insertion.context].append(insertion)
+            questions[insertion.context].append(insertion)
         # A context with a single question is run through together with its insertion, in one pass.
         single = [asked[0] for asked in questions.values() if len(asked) == 1]
         for batch in self._batches(
@@ -157,7 +156,6 @@ class Engine:
                 answers.update(zip(asked_now, self._score_after(encoded.select(rows), asked_now), strict=True))
         return [answers[insertion] for insertion in insertions]
 
-    @torch.inference_mode()
     def _score_whole(self, insertions: list[Insertion]) -> list[Scored]:
         """Context and insertion in one pass: the text as it would be, with its slots."""
         texts, starts, ends = [], [], []
@@ -183,7 +181,7 @@ class Engine:
         queries = self._on_device(queries[(row, order)])
         content = self._on_device(content)
         relation = self.format.with_segments(relate(content, queries), ids)
-        states, _ = self.model.advance(ids, relation, n_read=len(queries))
+        states, _ = self.frozen.advance(ids, relation, n_read=len(queries))
         return self._scored(states, insertions)
 
     def _score_after(self, encoded: _Encoded, insertions: list[Insertion]) -> list[Scored]:
@@ -194,8 +192,7 @@ class Engine:
         content = queries[:, :-1]
         padding = column[:, :-1] >= sizes.to(self.device)[:, None]
         content = Places(content.position, content.slot.masked_fill(padding, PADDING), content.offset)
-        with torch.inference_mode():
-            states, _ = encoded.advance(self, ids, content, queries)
+        states, _ = encoded.advance(self, ids, content, queries)
         return self._scored(states, insertions)
 
     def _scored(self, states: Tensor, insertions: list[Insertion]) -> list[Scored]:
@@ -215,7 +212,7 @@ class Engine:
         parts = []
         # A few rows at a time, and in place: what is made of them stays in the processor's cache.
         for some, wanted in zip(states.split(LOGITS_AT_ONCE), targets.split(LOGITS_AT_ONCE), strict=True):
-            logits = self.model.logits(some)
+            logits = self.frozen.logits(some)
             picked = logits.gather(1, wanted[:, None])
             highest = logits.amax(-1, keepdim=True)
             normaliser = logits.sub_(highest).exp_().sum(-1, keepdim=True).log_()
@@ -233,15 +230,13 @@ class Engine:
             answers.update(zip(batch, search(self, self._encode(batch), batch, decoding), strict=True))
         return [answers[context] for context in contexts]
 
-    def next_logprobs(self, contexts: Sequence[Context]) -> Tensor:
-        """Log q̂ of every entry of the vocabulary as the first token of an insertion. *Shape:* (N, vocabulary)."""
-        found: dict[Context, Tensor] = {}
+    def first_logprobs(self, contexts: Sequence[Context]) -> list[NDArray[np.float32]]:
+        """Log q̂ of every entry of the vocabulary as the first token of an insertion. *Shape:* each (vocabulary,)."""
+        found: dict[Context, NDArray[np.float32]] = {}
         for batch in self._batches(list(dict.fromkeys(contexts)), lambda c: (self._n_context(c), 1)):
-            encoded = self._encode(batch)
-            with torch.inference_mode():
-                logprobs, _ = encoded.step(self, None, 0)
-            found.update(zip(batch, logprobs, strict=True))
-        return torch.stack([found[context] for context in contexts])
+            logprobs, _ = self._encode(batch).step(self, None, 0)
+            found.update(zip(batch, logprobs.cpu().numpy(), strict=True))
+        return [found[context] for context in contexts]
 
     # --- classifying -------------------------------------------------------------------------------------------
 
@@ -250,12 +245,10 @@ class Engine:
         if not self.model.config.n_labels:
             raise ModelError("This model has no style classifier, which classify and transfer ask.")
         ending = self.format.classifying_end
-        found = (self._memory or Memory()).styles
-        unknown = [text for text in dict.fromkeys(map(tuple, texts)) if text not in found]
-        for batch in self._batches(unknown, lambda t: (len(t) + len(ending), 1)):
+        found: dict[Ids, dict[str, float]] = {}
+        for batch in self._batches(list(dict.fromkeys(map(tuple, texts))), lambda t: (len(t) + len(ending), 1)):
             ids = left_padded([[*t, *ending] for t in batch], self.model).to(self.device)
-            with torch.inference_mode():
-                scores = classify(self.model, self.format, ids)
+            scores = classify(self.frozen, self.format, ids)
             for text, row in zip(batch, scores.softmax(-1).tolist(), strict=True):
                 found[text] = dict(zip(self.format.styles, row, strict=True))
         return [found[tuple(text)] for text in texts]
@@ -276,20 +269,19 @@ class Engine:
             n_padded = (len(batch) + 1) * (n_content + max(n_queries, most_queries))
             padding = n_padded - n_rows - n_content - n_queries
             if batch and (copies * n_padded > self.rows_at_once or padding > PADDING_AT_MOST):
-                self.before_batch()
+                self._before_batch()
                 yield batch
                 batch, n_rows, most_queries = [], 0, 0
             batch.append(items[index])
             n_rows += n_content + n_queries
             most_queries = max(n_queries, most_queries)
         if batch:
-            self.before_batch()
+            self._before_batch()
             yield batch
 
     def _n_context(self, context: Context) -> int:
         return sum(map(len, context.parts)) + 3
 
-    @torch.inference_mode()
     def _encode(self, contexts: list[Context]) -> _Encoded:
         texts = [[*(t for part in c.parts for t in part), *self.format.right_end(c.style)] for c in contexts]
         ids, sizes = self._padded(texts)
@@ -301,7 +293,7 @@ class Engine:
         position = queries.position[torch.arange(len(contexts)), asked].to(self.device)
         keys = self._on_device(places)
         relation = self.format.with_segments(relate(keys, keys[:, :0]), ids)
-        _, cache = self.model.advance(ids, relation, n_read=0)
+        _, cache = self.frozen.advance(ids, relation, n_read=0)
         return _Encoded(keys, ids, position, cache)
 
     def _padded(self, rows: list[list[int]]) -> tuple[Tensor, Tensor]:
@@ -313,14 +305,6 @@ class Engine:
 
     def _on_device(self, places: Places) -> Places:
         return Places(places.position.to(self.device), places.slot.to(self.device), places.offset.to(self.device))
-
-
-@dataclass(frozen=True)
-class Memory:
-    """What has been found out."""
-
-    scores: dict[Insertion, Scored] = field(default_factory=dict)
-    styles: dict[Ids, dict[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -345,7 +329,7 @@ class _Encoded:
         keys = concatenate([self.keys, content])
         key_ids = torch.cat([self.key_ids, ids], dim=1)
         relation = engine.format.with_segments(relate(content, queries, keys), key_ids, whole=False)
-        states, cache = engine.model.advance(ids, relation, n_read=queries.position.shape[1], cache=self.cache)
+        states, cache = engine.frozen.advance(ids, relation, n_read=queries.position.shape[1], cache=self.cache)
         return states, _Encoded(keys, key_ids, self.position, cache)
 
     def step(self, engine: Engine, tokens: Tensor | None, k: int) -> tuple[Tensor, _Encoded]:
@@ -355,7 +339,7 @@ class _Encoded:
         new = self.inserted(torch.full((n, 0 if tokens is None else 1), k - 1, device=engine.device))
         ids = torch.zeros(n, 0, dtype=torch.long, device=engine.device) if tokens is None else tokens[:, None]
         states, encoded = self.advance(engine, ids, new, query)
-        return engine.model.logits(states[:, 0]).log_softmax(-1), encoded
+        return engine.frozen.logits(states[:, 0]).log_softmax(-1), encoded
 
 
 @dataclass(frozen=True)
@@ -397,13 +381,12 @@ def _beam_search(engine: Engine, encoded: _Encoded, contexts: list[Context], dec
     """
     alive: list[list[_Hypothesis]] = [[_Hypothesis((), (), row)] for row in range(len(contexts))]
     complete: list[list[Scored]] = [[] for _ in contexts]
+    empty: list[Scored] = []
     tokens: Tensor | None = None
     for k in range(decoding.max_length + 1):
-        with torch.inference_mode():
-            logprobs, encoded = encoded.step(engine, tokens, k)
-        if k == 0 and engine._memory is not None:  # how likely it is to insert nothing, is known by the way
-            for context, logprob in zip(contexts, logprobs[:, engine.end].tolist(), strict=True):
-                engine._memory.scores.setdefault(Insertion(context, ()), Scored((), (logprob,)))
+        logprobs, encoded = encoded.step(engine, tokens, k)
+        if k == 0 and decoding.with_empty:
+            empty = [Scored((), (logprob,)) for logprob in logprobs[:, engine.end].tolist()]
         allowed = _allowed(engine, decoding, k)
         keep = min(decoding.width(k) + 1, int(allowed.sum()))  # END may be among them
         values, ids = _best(logprobs.masked_fill(~allowed, -math.inf), keep)
@@ -437,7 +420,11 @@ def _beam_search(engine: Engine, encoded: _Encoded, contexts: list[Context], dec
             encoded = encoded.select(torch.tensor(rows, device=engine.device))
         numbers = iter(range(len(rows)))
         alive = [[_Hypothesis(h.ids, h.token_logprobs, next(numbers)) for h in of_context] for of_context in alive]
-    return [of_context[: decoding.n_best] for of_context in complete]
+    best = [of_context[: decoding.n_best] for of_context in complete]
+    for found, nothing in zip(best, empty, strict=False):
+        if all(scored.ids for scored in found):
+            found.append(nothing)
+    return best
 
 
 def _best(logprobs: Tensor, n: int) -> tuple[list[list[float]], list[list[int]]]:
@@ -467,8 +454,7 @@ def _draw(engine: Engine, encoded: _Encoded, contexts: list[Context], decoding: 
     active = list(range(len(keys)))
     tokens: Tensor | None = None
     for k in range(decoding.max_length + 1):
-        with torch.inference_mode():
-            logprobs, encoded = encoded.step(engine, tokens, k)
+        logprobs, encoded = encoded.step(engine, tokens, k)
         kept = _truncate(logprobs.masked_fill(~_allowed(engine, decoding, k), -math.inf), decoding)
         cumulative = kept.softmax(-1).double().cumsum(-1)
         draws = torch.tensor([_uniform(keys[i], k) for i in active], dtype=torch.double, device=engine.device)
@@ -509,7 +495,7 @@ def _uniform(key: str, k: int) -> float:
     return (int.from_bytes(digest, "little") >> 11) * 2.0**-53
 
 
-def classify(model: XLEditorModel, format: ContextFormat, ids: Tensor) -> Tensor:
+def classify(model: XLEditorModel | FrozenModel, format: ContextFormat, ids: Tensor) -> Tensor:
     """Scores of the styles, from texts with their classifying end, padded on the left. *Shape:* (B, N) → (B, S)."""
     slot = torch.where(ids == model.config.pad_token_id, PADDING, CONTEXT)
     position = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)

@@ -206,15 +206,6 @@ class Positions:
 
 
 @dataclass(frozen=True)
-class RememberedPositions:
-    """The positions of all layers, for distances from −reach to reach − 1, with one version of the weights."""
-
-    version: tuple[tuple[int, int], ...]
-    reach: int
-    of_layers: list[Positions]
-
-
-@dataclass(frozen=True)
 class Pairs:
     """The relation of rows to keys, as attention reads it."""
 
@@ -359,7 +350,6 @@ class XLEditorModel(nn.Module):
         self.sequence_summary = SequenceSummary(config) if config.n_labels else None
         self.logits_proj = nn.Linear(config.d_model, config.n_labels) if config.n_labels else None
         self.dropout = Dropout(config.dropout)
-        self._remembered: RememberedPositions | None = None
         if initialise:  # not where weights are about to be loaded
             self._initialise()
 
@@ -374,7 +364,13 @@ class XLEditorModel(nn.Module):
                 nn.init.normal_(parameter, std=self.config.initializer_range)
 
     def advance(
-        self, ids: Tensor, relation: Relation, *, n_read: int, cache: Cache | None = None
+        self,
+        ids: Tensor,
+        relation: Relation,
+        *,
+        n_read: int,
+        cache: Cache | None = None,
+        known_positions: PositionTable | None = None,
     ) -> tuple[Tensor, Cache]:
         """Append content tokens to the cache and read the last rows.
 
@@ -386,6 +382,8 @@ class XLEditorModel(nn.Module):
                 these are computed, because nobody else's output is read.
             cache: what came before, from an earlier call with the same batch size. It is appended to; to go on from
                 it in two ways, take a copy.
+            known_positions: of this model, whose weights must not have changed since (see `FrozenModel`); by default
+                positions are computed anew.
 
         Returns:
             The final states of the rows read, (B, n_read, d_model), and the cache with the tokens appended.
@@ -406,7 +404,9 @@ class XLEditorModel(nn.Module):
             start = torch.cat([embedding(distinct), mask[0]])
             which = F.pad(which, (0, n_rows - n_content), value=len(distinct))
             rows = start[which]
-        positions, distance = self._positions(relation.distance)
+        low, high = _bounds(relation.distance)
+        positions = known_positions.between(low, high) if known_positions else self.positions(low, high)
+        distance = relation.distance - low
         unseen = torch.zeros_like(relation.visible, dtype=rows.dtype).masked_fill_(~relation.visible, -math.inf)
         pairs = Pairs(distance, unseen.unsqueeze(1), relation.other_segment)
 
@@ -460,29 +460,10 @@ class XLEditorModel(nn.Module):
         """Does dropout fall, or are the weights about to change?"""
         return self.training or torch.is_grad_enabled()
 
-    def _positions(self, distance: Tensor) -> tuple[list[Positions], Tensor]:
-        """Each layer's positions for all distances that occur, and each pair's index among them.
-
-        As long as the weights stay as they are, the positions are remembered.
-        """
-        low, high = (int(bound) for bound in torch.aminmax(distance)) if distance.numel() else (0, 0)
-        layers = [layer.rel_attn for layer in self.transformer.layers()]
-        if self._is_learning:
-            self._remembered = None  # fused optimisers change weights without counting it as a new version
-            sinusoids = self.dropout(self._sinusoids(low, high))
-            return [attention.positions(sinusoids) for attention in layers], distance - low
-        weights = [w for attention in layers for w in (attention.r, attention.r_r_bias, attention.r_w_bias)]
-        version = tuple((weight.data_ptr(), weight._version) for weight in weights)
-        known = self._remembered
-        if known is None or known.version != version or known.reach < max(-low, high + 1):
-            # More than asked for, in whole blocks: the next text may be longer.
-            reach = max(DISTANCES_AT_ONCE, 1 << max(-low, high).bit_length())
-            with torch.inference_mode(False), torch.no_grad():
-                sinusoids = self._sinusoids(-reach, reach - 1)
-                known = RememberedPositions(version, reach, [attention.positions(sinusoids) for attention in layers])
-            self._remembered = known
-        some = slice(low + known.reach, high + 1 + known.reach)
-        return [of_layer.some(some) for of_layer in known.of_layers], distance - low
+    def positions(self, low: int, high: int) -> list[Positions]:
+        """What each layer makes of the distances low..high."""
+        sinusoids = self.dropout(self._sinusoids(low, high))
+        return [layer.rel_attn.positions(sinusoids) for layer in self.transformer.layers()]
 
     def _sinusoids(self, low: int, high: int) -> Tensor:
         """XLNet's position encodings of the distances low..high. *Shape:* (M, d_model)."""
@@ -562,6 +543,63 @@ class XLEditorModel(nn.Module):
         if missing:
             raise ModelError(f"{path} is no XLNet language model: it lacks {len(missing)} weights, {missing[0]} first.")
         self.load_state_dict(weights, strict=False)
+
+
+class PositionTable:
+    """The positions of all layers, computed once; for more distances when more are asked for.
+
+    They depend on the weights alone, which must stay as they are.
+    """
+
+    def __init__(self, model: XLEditorModel) -> None:
+        self._model = model
+        self._reach = 0  # distances from −reach to reach − 1 are known
+        self._of_layers: list[Positions] = []
+
+    def between(self, low: int, high: int) -> list[Positions]:
+        """Each layer's positions of the distances low..high."""
+        if self._reach < max(-low, high + 1):
+            # More than asked for, in whole blocks: the next text may be longer.
+            self._reach = max(DISTANCES_AT_ONCE, 1 << max(-low, high).bit_length())
+            with torch.inference_mode(False), torch.no_grad():
+                self._of_layers = self._model.positions(-self._reach, self._reach - 1)
+        some = slice(low + self._reach, high + 1 + self._reach)
+        return [of_layer.some(some) for of_layer in self._of_layers]
+
+
+class FrozenModel:
+    """A model that only answers: its weights no longer change, so what depends on them alone is computed once."""
+
+    def __init__(self, model: XLEditorModel) -> None:
+        self.model = model.eval()
+        self._positions = PositionTable(model)
+
+    @property
+    def config(self) -> XLEditorConfig:
+        return self.model.config
+
+    @torch.inference_mode()
+    def advance(
+        self, ids: Tensor, relation: Relation, *, n_read: int, cache: Cache | None = None
+    ) -> tuple[Tensor, Cache]:
+        """`XLEditorModel.advance`, without gradients."""
+        return self.model.advance(ids, relation, n_read=n_read, cache=cache, known_positions=self._positions)
+
+    @torch.inference_mode()
+    def logits(self, states: Tensor) -> Tensor:
+        return self.model.logits(states)
+
+    @torch.inference_mode()
+    def labels(self, states: Tensor) -> Tensor:
+        return self.model.labels(states)
+
+
+def _bounds(distance: Tensor) -> tuple[int, int]:
+    """The lowest and the highest distance."""
+    if not distance.numel():
+        return 0, 0
+    low, high = torch.aminmax(distance)
+    return int(low), int(high)
 
 
 def find_directory(name: str | Path) -> Path:

@@ -9,7 +9,7 @@ import pytest
 from xl_editor.editor import Editor
 from xl_editor.evaluation import tune
 from xl_editor.evaluation.tune import LEAST_MARGIN, Trial, try_paper_rules, usual_logit, write_presets
-from xl_editor.transfer import PaperRules, Revision
+from xl_editor.operations.transfer import PaperRules, Revision
 
 DEV = {
     "negative": ["the food was bad .", "slow staff .", "i will not be back ."],
@@ -56,11 +56,12 @@ def test_what_is_not_chosen_stays_as_the_model_has_it(editor, monkeypatch):
     own = PaperRules(forced_insertion=False)
     monkeypatch.setattr(editor, "rules", lambda preset: own)
 
-    def transfer(_, tasks, to, rules):
+    def unchanged(ids, source, target, rules, special):
         used.append(rules)
-        return [Revision(task.ids, (), "") for task in tasks]
+        yield from ()
+        return Revision(ids, (), "")
 
-    monkeypatch.setattr(tune, "transfer", transfer)
+    monkeypatch.setattr(tune, "algorithm_1", unchanged)
     assert all(trial.kept == pytest.approx(100) for trial in try_paper_rules(editor, DEV))
     assert len({(rules.max_span, rules.threshold) for rules in used}) == 21
     assert not any(rules.forced_insertion for rules in used)

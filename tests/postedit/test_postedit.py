@@ -202,19 +202,6 @@ def test_a_line_that_fails_says_so_and_the_others_are_answered(task, tmp_path):
     assert "at most 512" in found[8]["error"]
 
 
-def test_a_text_that_breaks_the_others_fails_alone(editor, task, monkeypatch):
-    transfer_all = editor.transfer_all
-
-    def breaks(texts, *args):
-        if TEXTS[2] in texts:
-            raise RuntimeError("broken")
-        return transfer_all(texts, *args)
-
-    monkeypatch.setattr(editor, "transfer_all", breaks)
-    answers = task.answer(editor, TEXTS[:4])
-    assert [answer.error for answer in answers] == [None, None, "RuntimeError: broken", None]
-
-
 class Killed(BaseException):
     pass
 

@@ -14,6 +14,7 @@ from serving import free_port, running, serving
 
 from commands import run_here
 from xl_editor.editor import Call, Editor, EditorError
+from xl_editor.operations import Ongoing
 from xl_editor.server import guard, worker
 from xl_editor.server.app import create_app
 
@@ -85,7 +86,7 @@ def test_http_and_the_command_line_say_the_same(client, toy_directory):
 
 
 def test_calls_of_all_kinds_answered_together_are_as_alone(editor):
-    calls = [Call(name, asked) for name, asked in ASKED.items() if name != "transfer"]
+    calls = [Call(name, asked) for name, asked in ASKED.items()]
     calls += [Call("locate", {"text": text, "top": 100}) for text in SENTENCES]
     calls.insert(3, Call("infill", {"text": "no blank"}))
     results = editor.answer_all(calls)
@@ -120,57 +121,71 @@ def test_concurrent_requests_get_their_own_answers_and_share_batches(editor):
     assert batches < len(texts)
 
 
-def test_transfers_that_ask_for_the_same_go_on_together_and_a_refused_one_harms_nobody(editor, monkeypatch):
-    together = []
-    rounds = editor.transfer_rounds
+class Watched:
+    """Notes what an editor answers at the same time; the first time it waits until it is let go."""
 
-    def slowly(texts, **how):
-        together.append((texts, how["to"]))
-        time.sleep(1)  # until the others have come
-        return rounds(texts, **how)
+    def __init__(self, editor, monkeypatch):
+        self.go, self.together, self.texts = threading.Event(), [], {}
+        begin, advance = editor.begin, editor.advance
 
-    monkeypatch.setattr(editor, "transfer_rounds", slowly)
+        def noted(call, tell):
+            ongoing = begin(call, tell)
+            self.texts[id(ongoing)] = ongoing, call.arguments["text"]
+            return ongoing
+
+        def watched(calls, before_batch):
+            self.together.append([self.texts[id(call)][1] for call in calls])
+            self.go.wait(30)
+            advance(calls, before_batch)
+
+        monkeypatch.setattr(editor, "begin", noted)
+        monkeypatch.setattr(editor, "advance", watched)
+
+    def let_go_when(self, address, n_texts):
+        """All these have come, and either wait or are about to be answered."""
+        wait_until(lambda: self.together and waiting_texts(address) + len(self.together[0]) == n_texts)
+        self.go.set()
+
+
+def test_transfers_that_wait_together_go_on_together_and_a_refused_one_harms_nobody(editor, monkeypatch):
     monkeypatch.setattr(worker, "TRANSFERRED_AT_ONCE", 250)
     how = {"preset": "paper", "threshold": -1.0, "max_steps": 2}
     asked = [{"text": f"{sentence} {i}", "to": "negative", **how} for i in range(3) for sentence in SENTENCES]
     asked += [{"text": TEXT, "to": "positive", **how}, {"text": " ", "to": "negative", **how}]
+    expected = [directly(editor, "transfer", body) for body in asked[:-1]]
+    watched = Watched(editor, monkeypatch)
     with serving(create_app({"toy": editor})) as address, ThreadPoolExecutor(len(asked)) as pool:
 
         def ask(body):
             return httpx2.post(f"{address}/v1/transfer", json=body, timeout=60)
 
-        *fine, refused = pool.map(ask, asked)
+        found = [pool.submit(ask, body) for body in asked]
+        watched.let_go_when(address, len(asked))
+        *fine, refused = [answer.result() for answer in found]
     assert refused.status_code == 422
-    for body, answer in zip(asked, fine, strict=False):
-        assert same(answer.json(), directly(editor, "transfer", body))
-    assert sum(len(texts) for texts, _ in together) == len(fine)
-    assert len(together) < len(fine) / 2
-    assert all(len(texts) == 1 or sum(map(len, texts)) <= 250 for texts, _ in together)
-    assert ([TEXT], "positive") in together
+    assert all(same(answer.json(), wanted) for answer, wanted in zip(fine, expected, strict=True))
+    assert max(map(len, watched.together)) > 3
+    assert all(len(texts) == 1 or sum(map(len, texts)) <= 250 for texts in watched.together)
 
 
 def test_many_texts_are_answered_in_portions_between_which_others_are(editor, monkeypatch):
-    asked_together = []
-    answer_all = editor.answer_all
-
-    def slowly(calls):
-        asked_together.append([call.arguments["text"] for call in calls])
-        time.sleep(0.2)
-        return answer_all(calls)
-
-    monkeypatch.setattr(editor, "answer_all", slowly)
     monkeypatch.setattr(worker, "CHARACTERS_AT_ONCE", 45)
     many = [f"{sentence} {i}" for i in range(4) for sentence in SENTENCES]
+    watched = Watched(editor, monkeypatch)
     with serving(create_app({"toy": editor})) as address, ThreadPoolExecutor(2) as pool:
         all_of_them = pool.submit(httpx2.post, f"{address}/v1/classify", json={"text": many}, timeout=60)
-        time.sleep(0.5)
-        one = httpx2.post(f"{address}/v1/classify", json={"text": "quick"}, timeout=60)
-        assert not all_of_them.done()
+        wait_until(lambda: watched.together)
+        one = pool.submit(httpx2.post, f"{address}/v1/classify", json={"text": "quick"}, timeout=60)
+        wait_until(
+            lambda: waiting_texts(address) == 1
+        )  # what is left of the other does not wait while a part is answered
+        watched.go.set()
+        assert one.result().status_code == 200
         found = all_of_them.result().json()["results"]
-    assert one.status_code == 200
     assert [answer["text"] for answer in found] == many
     assert all(same(answer["styles"], editor.classify(answer["text"])) for answer in found)
-    assert all(len(texts) == 1 or sum(map(len, texts)) <= 45 for texts in asked_together)
+    assert all(len(texts) == 1 or sum(map(len, texts)) <= 45 for texts in watched.together)
+    assert "quick" in watched.together[1]  # not behind all of them
 
 
 def test_refused_streams_are_counted(editor):
@@ -193,15 +208,15 @@ def test_a_stream_tells_the_edits_one_by_one_and_then_the_trace(client, editor):
     assert same(data[-1], expected)
 
 
-def test_rounds_of_a_transfer_grow_into_the_trace(editor):
-    texts = [TEXT, "the staff is slow ."]
+def test_edits_are_told_as_they_are_made(editor):
     how = {"to": "negative", "preset": "paper", "threshold": -1.0, "max_steps": 3}
-    *growing, last = editor.transfer_rounds(texts, **how)
-    assert len(growing) >= 3
-    assert same([trace.to_dict() for trace in last], [trace.to_dict() for trace in editor.transfer_all(texts, **how)])
-    for traces in growing:
-        for trace, complete in zip(traces, last, strict=True):
-            assert trace.edits == complete.edits[: len(trace.edits)]
+    told, growing = [], []
+    ongoing = editor.begin(Call("transfer", {"text": TEXT, **how}), told.append)
+    while not ongoing.is_finished:
+        editor.advance([ongoing], lambda: None)
+        growing.append(len(told))
+    assert tuple(told) == ongoing.result.edits
+    assert sorted(set(growing)) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -269,10 +284,18 @@ class Stalled:
         self.engine, self.styles, self.model = editor.engine, editor.styles, editor.model
         self.go, self.calls = threading.Event(), []
 
-    def answer_all(self, calls):
+    def begin(self, call, tell):
+        def plan():
+            self.calls.append(call)
+            yield from ()
+            return {"positive": 1.0}
+
+        return Ongoing(plan(), tell)
+
+    def advance(self, calls, before_batch):
         self.go.wait(30)
-        self.calls += calls
-        return [{"positive": 1.0} for _ in calls]
+        for call in calls:
+            call.go_on()
 
 
 @pytest.fixture
@@ -341,15 +364,25 @@ def test_a_request_that_takes_too_long_is_told_so(stalled, monkeypatch):
 
 
 def test_what_nobody_waits_for_is_not_computed_to_its_end(editor, monkeypatch):
-    batches = []
+    left, batches = threading.Event(), []
     score = editor.engine._score_whole
-    monkeypatch.setattr(
-        editor.engine, "_score_whole", lambda batch: (batches.append(len(batch)), time.sleep(0.2), score(batch))[2]
-    )
+
+    def scored(batch):
+        batches.append(len(batch))
+        if len(batches) == 2:
+            left.wait(30)
+        return score(batch)
+
+    monkeypatch.setattr(editor.engine, "_score_whole", scored)
     monkeypatch.setattr(editor.engine, "rows_at_once", 1)
-    with serving(create_app({"toy": editor})) as address, pytest.raises(httpx2.TimeoutException):
-        httpx2.post(f"{address}/v1/locate", json={"text": "the food was great " * 5}, timeout=1.0)
-    assert 0 < len(batches) < 15
+    app = create_app({"toy": editor})
+    with serving(app) as address, httpx2.Client() as client, ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(client.post, f"{address}/v1/locate", json={"text": "the food was great " * 5}, timeout=2.0)
+        wait_until(lambda: len(batches) == 2)
+        assert isinstance(asked.exception(), httpx2.TimeoutException)
+        wait_until(lambda: 'operation="locate",status="499"' in httpx2.get(f"{address}/metrics").text)
+        left.set()
+    assert len(batches) == 2
 
 
 def test_a_key_is_wanted_where_one_is_set(editor):

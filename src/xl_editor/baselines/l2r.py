@@ -13,7 +13,7 @@ from torch import Tensor
 from xl_editor.context import ContextFormat
 from xl_editor.engine import Context, Insertion, Scored
 from xl_editor.geometry import CONTEXT, PADDING, Places, concatenate, relate
-from xl_editor.model import XLEditorModel
+from xl_editor.model import FrozenModel, XLEditorModel
 from xl_editor.training.objectives import InsertionObjective
 
 from .batches import answer_in_batches, as_examples, n_content_and_predicted, scored
@@ -21,7 +21,8 @@ from .batches import answer_in_batches, as_examples, n_content_and_predicted, sc
 
 class LeftToRight:
     def __init__(self, model: XLEditorModel, format: ContextFormat) -> None:
-        self.model = model.eval()
+        self.model = model
+        self.frozen = FrozenModel(model)
         self.format = format
         self.objective = InsertionObjective(model, format, plain=True)
         self.device = model.lm_loss.weight.device
@@ -53,7 +54,7 @@ class LeftToRight:
     def _decode(self, asked: list[tuple[Context, int]]) -> list[Scored]:
         ids, keys = self._context(asked)
         relation = self.format.with_segments(relate(keys, keys[:, :0], plain=True), ids)
-        _, cache = self.model.advance(ids, relation, n_read=0)
+        _, cache = self.frozen.advance(ids, relation, n_read=0)
         starts = torch.tensor([len(context.parts[0]) for context, _ in asked], device=self.device)
         found: list[list[int]] = [[] for _ in asked]
         logprobs_found: list[list[float]] = [[] for _ in asked]
@@ -68,7 +69,7 @@ class LeftToRight:
             new, query = _inserted(starts, k - 1)[:, : tokens.shape[1]], _inserted(starts, k)
             ids, keys = torch.cat([ids, tokens], dim=1), concatenate([keys, new])
             relation = self.format.with_segments(relate(new, query, keys, plain=True), ids, whole=False)
-            states, cache = self.model.advance(tokens, relation, n_read=1, cache=cache)
+            states, cache = self.frozen.advance(tokens, relation, n_read=1, cache=cache)
             logits = self.model.logits(states[:, 0])
             total = logits.logsumexp(-1)
             logits[:, self.never_decoded] = -torch.inf

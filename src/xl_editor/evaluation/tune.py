@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 
 from xl_editor.editor import Editor
-from xl_editor.engine import Memory
 from xl_editor.files import write_whole
 from xl_editor.model import CONFIG_FILE
-from xl_editor.search import logit
-from xl_editor.transfer import PaperRules, Task, transfer
+from xl_editor.operations import Memory, carry_out, remembering
+from xl_editor.operations.search import logit
+from xl_editor.operations.transfer import PaperRules, algorithm_1
 
 from .bleu import corpus_bleu
 
@@ -71,10 +71,9 @@ def tune(directory: Path, editor: Editor, dev: LinesByStyle, n_sentences: int) -
     yield f"nine of ten sentences have logit p(their style) ≥ {reached}; margin {margin}\n"
     yield " L  threshold    Acc   BLEU  value"
     trials = []
-    with editor.engine.remembering(Memory()):  # settings ask much the same
-        for trial in try_paper_rules(editor, {style: lines[:n_sentences] for style, lines in dev.items()}):
-            trials.append(trial)
-            yield f"{trial.max_span:2}{trial.threshold:11}{trial.acc:7.1f}{trial.kept:7.1f}{trial.value:7.2f}"
+    for trial in try_paper_rules(editor, {style: lines[:n_sentences] for style, lines in dev.items()}):
+        trials.append(trial)
+        yield f"{trial.max_span:2}{trial.threshold:11}{trial.acc:7.1f}{trial.kept:7.1f}{trial.value:7.2f}"
     yield json.dumps(write_presets(directory, max(trials, key=lambda trial: trial.value), margin))
 
 
@@ -93,26 +92,28 @@ def try_paper_rules(editor: Editor, dev: LinesByStyle) -> Iterator[Trial]:
     own = editor.rules("paper")
     assert isinstance(own, PaperRules)
     styles = list(dev)
+    memory = Memory()  # settings ask much the same
     following = dict(zip(styles, [*styles[1:], styles[0]], strict=True))
     for max_span, threshold in product(MAX_SPANS, THRESHOLDS):
         rules = replace(own, max_span=max_span, threshold=threshold)
-        right = _acc_and_kept(editor, [(dev[style], following[style], style) for style in styles], rules)
-        wrong = _acc_and_kept(editor, [(dev[style], style, following[style]) for style in styles], rules)
+        right = _acc_and_kept(editor, [(dev[style], following[style], style) for style in styles], rules, memory)
+        wrong = _acc_and_kept(editor, [(dev[style], style, following[style]) for style in styles], rules, memory)
         acc, kept = (RIGHT_ALREADY * r + (1 - RIGHT_ALREADY) * w for r, w in zip(right, wrong, strict=True))
         yield Trial(max_span, threshold, acc, kept)
 
 
 def _acc_and_kept(
-    editor: Editor, work: Sequence[tuple[Sequence[str], str, str]], rules: PaperRules
+    editor: Editor, work: Sequence[tuple[Sequence[str], str, str]], rules: PaperRules, memory: Memory
 ) -> tuple[float, float]:
     """Of lines that are edited from one style into another."""
     n_right, before, after = 0, [], []
     for lines, source, target in work:
-        tasks = [Task(editor.codec.encode(line).ids, source) for line in lines]
-        revisions = transfer(editor.engine, tasks, target, rules)
+        texts = [editor.codec.encode(line).ids for line in lines]
+        plans = [algorithm_1(ids, source, target, rules, editor.special_tokens) for ids in texts]
+        revisions = carry_out(editor.engine, [remembering(plan, memory) for plan in plans])
         found = editor.engine.classify([revision.ids for revision in revisions])
         n_right += sum(max(styles_of, key=styles_of.__getitem__) == target for styles_of in found)
-        before += [task.ids for task in tasks]
+        before += texts
         after += [revision.ids for revision in revisions]
     # Ids are as good as words: BLEU only asks which are equal.
     outputs, sources = ([" ".join(map(str, ids)) for ids in texts] for texts in (after, before))

@@ -12,7 +12,7 @@ from xl_editor.text import BLANK
 
 if TYPE_CHECKING:
     from xl_editor.editor import Editor
-    from xl_editor.edits import Deletion, Filling
+    from xl_editor.edits import Deletion, Filling, Trace
 
 OPERATIONS = ("transfer", "infill", "locate", "delete")
 USED_BY = {  # the settings that not all operations have
@@ -94,10 +94,11 @@ class Task:
                 raise EditorError(f"{setting.name} must be left out: {self.operation} does not use it.")
         if self.threshold is not None:
             check_number("threshold", self.threshold)
-        texts = {"transfer": [], "infill": [f"a {BLANK} a"]}.get(self.operation, ["a"])
-        for answer in self._answer_all(editor, texts):
-            if answer.error is not None:
-                raise EditorError(re.sub("^style ", "to ", answer.error))  # as it is called here
+        if self.operation == "transfer" and self.to is None:
+            raise EditorError("A transfer needs a style to revise into: --to.")
+        (answer,) = self._answer_all(editor, [f"a {BLANK} a" if self.operation == "infill" else "a"])
+        if answer.error is not None:
+            raise EditorError(re.sub("^style ", "to ", answer.error))  # as it is called here
 
     def answer(self, editor: Editor, texts: Sequence[str]) -> list[Answer]:
         """An answer for each text; they are computed together, so that its last bits depend on the others.
@@ -108,15 +109,10 @@ class Task:
         return [next(written) if text.strip() else Answer(text) for text in texts]
 
     def _answer_written(self, editor: Editor, texts: Sequence[str]) -> list[Answer]:
-        failed: dict[int, str] = {}
-        if self.operation == "transfer":
-            failed = {i: error for i, text in enumerate(texts) if (error := _error_of(editor.check, text))}
-        fine = [text for i, text in enumerate(texts) if i not in failed]
         try:
-            answers = iter(self._answer_all(editor, fine))
+            return self._answer_all(editor, texts)
         except Exception:  # one of them breaks the others: let it fail alone
-            answers = iter([self._answer_or_error(editor, text) for text in fine])
-        return [Answer(error=failed[i]) if i in failed else next(answers) for i in range(len(texts))]
+            return [self._answer_or_error(editor, text) for text in texts]
 
     def _answer_or_error(self, editor: Editor, text: str) -> Answer:
         try:
@@ -125,8 +121,6 @@ class Task:
             return Answer(error=_sentence(error))
 
     def _answer_all(self, editor: Editor, texts: Sequence[str]) -> list[Answer]:
-        if self.operation == "transfer":
-            return self._transfer(editor, texts)
         results = editor.answer_all([self._call(text) for text in texts])
         return [
             Answer(error=_sentence(found)) if isinstance(found, Exception) else self._answer_of(text, found)
@@ -134,11 +128,16 @@ class Task:
         ]
 
     def _call(self, text: str) -> Call:
+        if self.operation == "transfer":
+            names = ("to", "source", "preset", "max_steps", "threshold", "keep")
+            return Call("transfer", {"text": text, **{name: getattr(self, name) for name in names}})
         settings: dict[str, dict[str, Any]] = {"infill": {"n": 1}, "delete": {"unit": self.unit}}
         return Call(self.operation, {"text": text, "style": self.to, **settings.get(self.operation, {})})
 
-    def _answer_of(self, text: str, found: list[Any]) -> Answer:
-        """From what the editor found, best first."""
+    def _answer_of(self, text: str, found: Any) -> Answer:
+        """From what the editor answers."""
+        if self.operation == "transfer":
+            return self._transferred(found)
         if self.operation == "infill":
             filling: Filling = found[0]
             trace = filling.to_dict() if self.trace else None
@@ -157,31 +156,16 @@ class Task:
             trace=deletion.to_dict() if self.trace else None,
         )
 
-    def _transfer(self, editor: Editor, texts: Sequence[str]) -> list[Answer]:
-        if self.to is None:
-            raise EditorError("A transfer needs a style to revise into: --to.")
-        traces = editor.transfer_all(
-            texts, self.to, self.source, self.preset, self.max_steps, self.threshold, self.keep
+    def _transferred(self, trace: Trace) -> Answer:
+        assert self.to is not None
+        return Answer(
+            trace.text,
+            tuple(edit.operation for edit in trace.edits),
+            tuple(None if edit.log_odds is None else _rounded(edit.log_odds) for edit in trace.edits),
+            _rounded(trace.style_before[self.to]),
+            _rounded(trace.style_after[self.to]),
+            trace.to_dict() if self.trace else None,
         )
-        return [
-            Answer(
-                trace.text,
-                tuple(edit.operation for edit in trace.edits),
-                tuple(None if edit.log_odds is None else _rounded(edit.log_odds) for edit in trace.edits),
-                _rounded(trace.style_before[self.to]),
-                _rounded(trace.style_after[self.to]),
-                trace.to_dict() if self.trace else None,
-            )
-            for trace in traces
-        ]
-
-
-def _error_of(check: Any, text: str) -> str | None:
-    try:
-        check(text)
-    except Exception as error:
-        return _sentence(error)
-    return None
 
 
 def _sentence(error: Exception) -> str:

@@ -25,7 +25,7 @@ from xl_editor.server import schema
 from xl_editor.server.errors import ApiError, invalid, refused
 from xl_editor.server.guard import Guard
 from xl_editor.server.metrics import Metrics
-from xl_editor.server.worker import BusyError, RefusedTextError, StoppingError, Worker
+from xl_editor.server.worker import BusyError, CallFailedError, StoppingError, Worker
 
 PAGE = Path(__file__).parent / "page"
 LIMITS = {
@@ -52,7 +52,7 @@ def create_app(
 ) -> FastAPI:
     """A server of these models, the first of which answers who names none; under these names of hosts, if any."""
     metrics = Metrics()
-    worker = Worker(list(editors.values()), max_waiting, metrics)
+    worker = Worker(max_waiting, metrics)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -136,20 +136,16 @@ class Desk:
             until_over = until_begun.pop_all()
 
         async def events() -> AsyncIterator[str]:
-            n_told, told = 0, first
+            told = first
             with until_over:
                 try:
                     async with aclosing(news):
-                        while True:
-                            (trace,) = told if isinstance(told, list) else (told,)
-                            for edit in trace.edits[n_told:]:
-                                yield _event("edit", edit.to_dict())
-                            n_told = len(trace.edits)
-                            if isinstance(told, list):
-                                yield _event("trace", trace.to_dict())
-                                outcome.status = 200
-                                return
+                        while not isinstance(told, list):
+                            yield _event("edit", told.to_dict())
                             told = await _translated(anext(news), asked)
+                        (trace,) = told
+                        yield _event("trace", trace.to_dict())
+                        outcome.status = 200
                 except Exception as error:
                     failure = error if isinstance(error, ApiError) else UNEXPECTED
                     if failure is UNEXPECTED:  # what is no stream, the web server tells by itself
@@ -245,11 +241,7 @@ def _default_model(editors: Mapping[str, Editor], asked: schema.Request) -> str:
 
 
 def _response(asked: schema.Request, calls: Sequence[Call], results: Sequence[Any]) -> Response:
-    answers = []
-    for index, (call, result) in enumerate(zip(calls, results, strict=True)):
-        if isinstance(result, ValueError):
-            raise refused(result, type(asked).model_fields, index if asked.is_list else None)
-        answers.append(schema.to_json(call, result))
+    answers = [schema.to_json(call, result) for call, result in zip(calls, results, strict=True)]
     return JSONResponse({"results": answers} if asked.is_list else answers[0])
 
 
@@ -263,10 +255,10 @@ async def _translated(work: Awaitable[Result], asked: schema.Request) -> Result:
         raise ApiError(503, str(stopping), retry_after=1) from None
     except asyncio.TimeoutError:
         raise ApiError(503, "The answer took too long; try a shorter text.", kind="timeout") from None
-    except RefusedTextError as error:
-        raise refused(error, type(asked).model_fields, error.index if asked.is_list else None) from None
-    except ValueError as error:
-        raise refused(error, type(asked).model_fields) from None
+    except CallFailedError as failed:
+        if not isinstance(failed.error, ValueError):
+            raise failed.error from None
+        raise refused(failed.error, type(asked).model_fields, failed.index if asked.is_list else None) from None
 
 
 def _busy(busy: BusyError) -> ApiError:

@@ -1,8 +1,8 @@
 """The one thread that computes: a bounded queue, what waits together is answered together.
 
 Quick calls that wait are answered as one batch. Transfers go on round by round, and let a batch of quick calls pass
-after each of their rounds; those that wait together and ask for the same go on together. A request of many texts is
-answered in portions, and stands at the end of the queue again after each.
+after each of their rounds; those that come meanwhile join in with the next round, if there is room. A request of many
+texts is answered in portions, and stands at the end of the queue again after each.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import math
 import random
 import threading
 import time
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import Any
 
 from xl_editor.editor import Call, Editor
-from xl_editor.edits import Trace
+from xl_editor.edits import Edit
+from xl_editor.operations import Ongoing
 from xl_editor.server.metrics import Metrics
 
 CHARACTERS_AT_ONCE = 4_000  # of the texts that are answered together
@@ -40,12 +41,13 @@ class StoppingError(Exception):
     """The server finishes what it has accepted, and accepts nothing more."""
 
 
-class RefusedTextError(ValueError):
-    """One of the texts of a transfer cannot be revised."""
+class CallFailedError(Exception):
+    """One of the calls of a request has ended with an error."""
 
-    def __init__(self, message: str, index: int) -> None:
-        super().__init__(message)
+    def __init__(self, index: int, error: Exception) -> None:
+        super().__init__(str(error))
         self.index = index
+        self.error = error
 
 
 class _NobodyWaitsError(Exception):
@@ -60,7 +62,8 @@ class _Job:
     calls: Sequence[Call]
     loop: asyncio.AbstractEventLoop
     answers: list[Any] = field(default_factory=list)  # to the first of the calls
-    told: asyncio.Queue[Trace | list[Any] | Exception] = field(default_factory=asyncio.Queue)
+    ongoing: list[Ongoing[Any]] = field(default_factory=list)  # the calls after these, which are being answered
+    told: asyncio.Queue[Edit | list[Any] | Exception] = field(default_factory=asyncio.Queue)
     abandoned: bool = False
 
     @property
@@ -68,44 +71,24 @@ class _Job:
         return self.calls[0].method == "transfer"
 
     @property
-    def remaining(self) -> Sequence[Call]:
-        return self.calls[len(self.answers) :]
+    def waiting(self) -> Sequence[Call]:
+        """The calls that have not been begun."""
+        return self.calls[len(self.answers) + len(self.ongoing) :]
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """All that a transfer asks for but its texts."""
-        return {name: value for name, value in self.calls[0].arguments.items() if name != "text"}
+    def n_characters(self) -> int:
+        """Of what is being answered."""
+        n_done = len(self.answers)
+        return sum(map(_n_characters, self.calls[n_done : n_done + len(self.ongoing)]))
 
-    def portion(self, n_characters: int) -> _Portion:
-        """As many of the calls that remain as have no more characters."""
-        n_calls = sum(n <= n_characters for n in accumulate(map(_n_characters, self.remaining)))
-        return _Portion(self, self.remaining[:n_calls])
+    def begin(self, n_characters: int, *, at_least: int) -> None:
+        """As many of the calls that wait as have no more characters."""
+        n_calls = sum(n <= n_characters for n in accumulate(map(_n_characters, self.waiting)))
+        self.ongoing = [self.editor.begin(call, self.tell) for call in self.waiting[: max(n_calls, at_least)]]
 
-    def tell(self, news: Trace | list[Any] | Exception) -> None:
-        """A trace so far, all the results, or what went wrong; from the worker's thread."""
+    def tell(self, news: Edit | list[Any] | Exception) -> None:
+        """An edit that was made, all the results, or what went wrong; from the worker's thread."""
         self.loop.call_soon_threadsafe(self.told.put_nowait, news)
-
-
-@dataclass(frozen=True)
-class _Portion:
-    """Calls of a job that are answered together with others."""
-
-    job: _Job
-    calls: Sequence[Call]
-
-    @property
-    def texts(self) -> list[str]:
-        """Of a transfer."""
-        return [call.arguments["text"] for call in self.calls]
-
-
-@dataclass(frozen=True)
-class _Transfer:
-    """What is revised together, and what becomes of all the texts, round by round."""
-
-    portions: list[_Portion]
-    rounds: Iterator[list[Trace]]
-    finished: set[int] = field(default_factory=set)  # indices of portions
 
 
 def _n_characters(call: Call) -> int:
@@ -113,18 +96,15 @@ def _n_characters(call: Call) -> int:
 
 
 class Worker:
-    def __init__(self, editors: Sequence[Editor], max_waiting: int, metrics: Metrics) -> None:
+    def __init__(self, max_waiting: int, metrics: Metrics) -> None:
         self.max_waiting = max_waiting  # texts
         self.metrics = metrics
         self._waiting: list[_Job] = []
         self._changed = threading.Condition()
         self._stopping = False
-        self._computing: list[_Job] = []
-        self._transfer: _Transfer | None = None
+        self._transfers: list[_Job] = []  # that have been begun
         self._seconds_per_text = 0.1
         self._thread = threading.Thread(target=self._run, name="xl-editor-worker", daemon=True)
-        for editor in editors:
-            editor.engine.before_batch = self._stop_if_nobody_waits
         metrics.waiting.set_function(lambda: self._n_waiting)
 
     def start(self) -> None:
@@ -142,15 +122,15 @@ class Worker:
         return self._thread.is_alive() and not self._stopping
 
     async def ask(self, editor: Editor, calls: Sequence[Call]) -> list[Any]:
-        """The result of each call, or the ValueError by which it was refused."""
+        """The result of each call."""
         async with aclosing(self.watch(editor, calls)) as news:
             async for told in news:
                 if isinstance(told, list):
                     return told
         raise AssertionError("A job ends with its results.")
 
-    async def watch(self, editor: Editor, calls: Sequence[Call]) -> AsyncGenerator[Trace | list[Any], None]:
-        """Traces of a transfer as it goes on, and then the results. Whoever stops listening abandons the job."""
+    async def watch(self, editor: Editor, calls: Sequence[Call]) -> AsyncGenerator[Edit | list[Any], None]:
+        """The edits of a transfer as they are made, and then the results. Whoever stops listening abandons the job."""
         job = _Job(editor, calls, asyncio.get_running_loop())
         self._accept(job)
         deadline = time.monotonic() + SECONDS_PER_REQUEST
@@ -169,7 +149,7 @@ class Worker:
         with self._changed:
             if self._stopping:
                 raise StoppingError("The server is shutting down.")
-            if self._waiting and self._n_waiting + len(job.calls) > self.max_waiting:
+            if self._n_waiting and self._n_waiting + len(job.calls) > self.max_waiting:
                 raise self._busy()
             self._waiting.append(job)
             self._changed.notify()
@@ -192,127 +172,82 @@ class Worker:
 
     @property
     def _n_waiting(self) -> int:
-        return sum(len(job.remaining) for job in self._waiting)
+        return sum(len(job.waiting) for job in self._waiting)
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._transfer or self._stopping)
-                if not self._waiting and not self._transfer:
+                self._changed.wait_for(lambda: self._waiting or self._transfers or self._stopping)
+                if not self._waiting and not self._transfers:
                     return
-                batch = self._take_batch()
-                begun = [] if self._transfer else self._take_transfers()
-            if batch:
-                self._answer(batch)
-            if begun:
-                self._transfer = self._begin(begun)
-            if self._transfer:
-                self._advance(self._transfer)
+                quick = self._take([], CHARACTERS_AT_ONCE, transfers=False)
+            while quick:
+                quick = self._advance(quick)
+            with self._changed:
+                self._transfers += self._take(self._transfers, TRANSFERRED_AT_ONCE, transfers=True)
+            self._transfers = self._advance(self._transfers)
 
-    def _take_batch(self) -> list[_Portion]:
-        """The quick jobs that have waited longest, for one model, until there are enough of them."""
-        waiting = [job for job in self._waiting if not job.is_transfer]
-        return self._take([job for job in waiting if job.editor is waiting[0].editor], CHARACTERS_AT_ONCE)
+    def _take(self, begun: Sequence[_Job], n_characters: int, *, transfers: bool) -> list[_Job]:
+        """Begin the jobs of a kind that have waited longest, for one model.
 
-    def _take_transfers(self) -> list[_Portion]:
-        """The transfer that has waited longest, and those that ask for the same."""
-        waiting = [job for job in self._waiting if job.is_transfer]
-        same = [job for job in waiting if job.editor is waiting[0].editor and job.settings == waiting[0].settings]
-        return self._take(same, TRANSFERRED_AT_ONCE)
-
-    def _take(self, jobs: Sequence[_Job], n_characters: int) -> list[_Portion]:
-        """What comes first in the jobs, with no more characters than these unless it is a single call."""
-        taken: list[_Portion] = []
-        for job in jobs:
-            portion = job.portion(n_characters)
-            if not portion.calls and not taken:
-                portion = _Portion(job, job.remaining[:1])
-            if portion.calls:
-                taken.append(portion)
-                n_characters -= sum(map(_n_characters, portion.calls))
+        Together with those that are begun already they have no more characters than these, unless it is a single call.
+        """
+        waiting = [job for job in self._waiting if job.is_transfer == transfers]
+        n_characters -= sum(job.n_characters for job in begun)
+        taken: list[_Job] = []
+        for job in waiting:
+            if job.editor is not [*begun, *waiting][0].editor:
+                continue
+            job.begin(n_characters, at_least=0 if begun or taken else 1)
+            if job.ongoing:
+                taken.append(job)
+                n_characters -= job.n_characters
                 self._waiting.remove(job)
-            if len(portion.calls) < len(job.remaining):
+            if job.waiting:
                 break
         return taken
 
-    def _answer(self, portions: list[_Portion]) -> None:
-        self._computing = [portion.job for portion in portions]
-        calls = [call for portion in portions for call in portion.calls]
+    def _advance(self, jobs: Sequence[_Job]) -> list[_Job]:
+        """Answer what these jobs ask now, all together; those that have more to ask."""
+        jobs = [job for job in jobs if not job.abandoned]
+        if not jobs:
+            return []
+
+        def stop_if_nobody_waits() -> None:
+            if all(job.abandoned for job in jobs):
+                raise _NobodyWaitsError
+
+        asking = [plan for job in jobs for plan in job.ongoing if not plan.is_finished]
         began = time.monotonic()
         try:
-            results = iter(portions[0].job.editor.answer_all(calls))
+            jobs[0].editor.advance(asking, stop_if_nobody_waits)
         except _NobodyWaitsError:
-            return
+            return []
         except Exception as error:
-            for portion in portions:
-                portion.job.tell(error)
-            return
-        for portion in portions:
-            self._finish(portion, list(islice(results, len(portion.calls))))
-        self._note_speed((time.monotonic() - began) / len(calls))
-        self.metrics.batch_texts.observe(len(calls))
+            for job in jobs:
+                job.tell(error)
+            return []
+        self._note_speed((time.monotonic() - began) / len(asking))
+        self.metrics.batch_texts.observe(len(asking))
+        return [job for job in jobs if self._goes_on(job)]
 
-    def _finish(self, portion: _Portion, results: list[Any]) -> None:
-        job = portion.job
-        job.answers += results
-        if not job.remaining:
+    def _goes_on(self, job: _Job) -> bool:
+        """Whether what was begun of a job has more to ask; if not, who waits is told, or the next calls wait."""
+        for index, plan in enumerate(job.ongoing, start=len(job.answers)):
+            if plan.error is not None:
+                job.tell(CallFailedError(index, plan.error))
+                return False
+        if not all(plan.is_finished for plan in job.ongoing):
+            return True
+        job.answers += [plan.result for plan in job.ongoing]
+        job.ongoing = []
+        if not job.waiting:
             job.tell(job.answers)
-            return
+            return False
         with self._changed:
             if not job.abandoned:
                 self._waiting.append(job)
-
-    def _begin(self, portions: list[_Portion]) -> _Transfer | None:
-        """All of them, but for those with a text that is refused, which is no fault of the others."""
-        accepted = []
-        for portion in portions:
-            index = len(portion.job.answers)
-            try:
-                for text in portion.texts:
-                    portion.job.editor.check(text)
-                    index += 1
-            except ValueError as refusal:
-                portion.job.tell(RefusedTextError(str(refusal), index))
-            except Exception as error:
-                portion.job.tell(error)
-            else:
-                accepted.append(portion)
-        if not accepted:
-            return None
-        job, texts = accepted[0].job, [text for portion in accepted for text in portion.texts]
-        return _Transfer(accepted, job.editor.transfer_rounds(texts, **job.settings))
-
-    def _advance(self, transfer: _Transfer) -> None:
-        self._computing = [portion.job for portion in transfer.portions]
-        began = time.monotonic()
-        try:
-            self._stop_if_nobody_waits()
-            traces = next(transfer.rounds)
-        except _NobodyWaitsError:
-            self._transfer = None
-            return
-        except Exception as error:
-            self._transfer = None
-            for portion in transfer.portions:
-                portion.job.tell(error)
-            return
-        remaining = iter(traces)
-        for index, portion in enumerate(transfer.portions):
-            own = list(islice(remaining, len(portion.calls)))
-            if index in transfer.finished:
-                continue
-            if all(trace.stopped for trace in own):
-                transfer.finished.add(index)
-                self._finish(portion, own)
-            else:
-                portion.job.tell(own[0])
-        if len(transfer.finished) == len(transfer.portions):
-            self._transfer = None
-        self._note_speed((time.monotonic() - began) / len(traces))
+        return False
 
     def _note_speed(self, seconds_per_text: float) -> None:
         self._seconds_per_text += 0.1 * (seconds_per_text - self._seconds_per_text)
-
-    def _stop_if_nobody_waits(self) -> None:
-        if threading.current_thread() is self._thread and all(job.abandoned for job in self._computing):
-            raise _NobodyWaitsError

@@ -4,7 +4,10 @@ import hashlib
 import json
 import re
 import unicodedata
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from os import PathLike, fspath
@@ -150,6 +153,18 @@ class Codec:
                 firsts.append(word.first)
             previous_end = word.end
         return list(pairwise([*firsts, len(encoded.ids)]))
+
+    def units(self, ids: Sequence[int]) -> list[Span]:
+        """The tokens of each word: a new one begins with every token that does not go on with the word before it."""
+        if self._marker is None:
+            return [(i, i + 1) for i in range(len(ids))]
+        opening = self._opening
+        firsts = [i for i, id in enumerate(ids) if i == 0 or id in opening]
+        return list(pairwise([*firsts, len(ids)])) if firsts else []
+
+    @cached_property
+    def _opening(self) -> frozenset[int]:
+        return frozenset(self.opening_ids)
 
     def knows_word(self, word: str) -> bool:
         """Say whether a word, written so, is an entry of the vocabulary."""
@@ -341,19 +356,22 @@ class Codec:
             # Tokens without characters go where theirs go: a lone marker, or the later bytes of a character.
             while done < first and self._is_bare_marker(encoded, first - 1):
                 first -= 1
-                words[:1] = [NewWord(word.form, opens=True) for word in words[:1]]
+                words[:1] = [replace(word, opens=True, n_tokens=word.n_tokens + 1) for word in words[:1]]
             while last < next_first and _is_bare(encoded, last) and not self._is_bare_marker(encoded, last):
                 last += 1
+                words[-1:] = [replace(word, n_tokens=word.n_tokens + 1) for word in words[-1:]]
             if self.format.tokenise and self._clitics and not encoded.tokenised:
                 right = _word_key(encoded, last, last, next_first)
                 was_negated = _word_key(encoded, first, first, n_tokens) == "n't"
                 stem, words = _mend_negations(left, was_negated, words, right)
                 if stem != left:  # the edit takes in the word before it
-                    first = encoded.word_at(first - 1).first
-                    words.insert(0, NewWord(stem, opens=True))
+                    words.insert(0, NewWord(stem, opens=True, n_tokens=first - encoded.word_at(first - 1).first))
+                    first -= words[0].n_tokens
             if done < first:
                 yield Segment(done, first)
-            yield Segment(first, last, tuple(words), i)
+            # Tokens that are written by no character, beside what is deleted or as all that is put in.
+            n_bare = 0 if words else len(ids) + (last - first) - (edits[i][1] - edits[i][0])
+            yield Segment(first, last, tuple(words), i, n_bare)
             done = last
         if done < n_tokens:
             yield Segment(done, n_tokens)
@@ -374,16 +392,28 @@ class Codec:
             else:
                 spans = list(pieces_of(string, treebank=False, clitics=self._clitics))
             opens = (self._tokenizer.id_to_token(ids[0]) or "").startswith(self._marker)
+            n_tokens = self._n_tokens(ids, string, spans)
             words = [
-                NewWord(string[start:end], opens=string[start - 1].isspace() if i else opens)
+                NewWord(string[start:end], string[start - 1].isspace() if i else opens, n_tokens[i])
                 for i, (start, end) in enumerate(spans)
             ]
         if natural and not self._clitics:
             for i, word in enumerate(words):
                 if _lost_apostrophe(previous, word.form):
-                    words[i] = NewWord("'" + word.form, word.opens)
+                    words[i] = replace(word, form="'" + word.form)
                 previous = word.form
         return words
+
+    def _n_tokens(self, ids: Sequence[int], string: str, words: Sequence[Span]) -> Counter[int]:
+        """How many tokens each word of a string begins with, or goes on with; by its index."""
+        ends = [end for _, end in words]
+        of_word: Counter[int] = Counter()
+        for k in range(len(ids)):
+            start = len(self._tokenizer.decode(list(ids[:k]), skip_special_tokens=False)) if k else 0
+            while start < len(string) and string[start].isspace():
+                start += 1
+            of_word[min(bisect_right(ends, start), len(words) - 1)] += 1
+        return of_word
 
 
 def _words(spans: Sequence[Span], shared: Collection[int], word_starts: Collection[int]) -> tuple[Word, ...]:
@@ -421,7 +451,7 @@ def _mend_negations(left: str, was_negated: bool, words: Sequence[NewWord], righ
     elif was_negated:
         left = _FULL_STEMS.get(left, left)
     return left, [
-        NewWord(_NEGATED_STEMS.get(word.form, word.form), word.opens) if after == "n't" else word
+        replace(word, form=_NEGATED_STEMS.get(word.form, word.form)) if after == "n't" else word
         for word, after in zip(words, following[1:], strict=True)
     ]
 

@@ -27,12 +27,14 @@ class Applied:
 
     text: str
     changes: tuple[Change, ...]
+    spans: tuple[Span, ...]  # where each token of the edited text stands in it; those of a new word all have the word's
 
 
 @dataclass(frozen=True)
 class NewWord:
     form: str  # as the model writes it
     opens: bool  # white space stands before it in the model's text; if not, it goes on from what precedes it
+    n_tokens: int = 1
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Segment:
     last: int
     words: tuple[NewWord, ...] = ()
     edit: int | None = None  # which of the given edits; None: kept
+    n_bare: int = 0  # tokens of the edited text that it stands for, if it has no words
 
 
 def wants_space(format: TextFormat, left: str, word: NewWord) -> bool:
@@ -145,6 +148,7 @@ class Rewriter:
         self.last: Segment | None = None  # the last segment that wrote anything
         self.changes: dict[int, Change] = {}
         self.deletions: list[int] = []  # edits whose place in the new text depends on what follows
+        self.spans: list[Span] = []  # of the tokens that are written
         self._put(self._gap(0))
 
     def write(self, segment: Segment) -> None:
@@ -153,18 +157,22 @@ class Rewriter:
             if start < end:  # a part of a word may have no characters of its own
                 self._keep(segment, start, end)
                 self.last = segment
+            shift = self.length - end
+            self.spans += [(a + shift, b + shift) for a, b in self.encoded.spans[segment.first : segment.last]]
         elif segment.words:
             self._insert(segment, segment.edit)
             self.last = segment
         else:
             self.changes[segment.edit] = Change((start, end), (0, 0))
             self.deletions.append(segment.edit)
+            self.spans += [(self.length, self.length)] * segment.n_bare
 
     def finish(self) -> Applied:
         self._place_deletions()
         if self.last and self.encoded.spans:
             self._put(self._gap(len(self.encoded.spans)))
-        return Applied("".join(self.parts), tuple(self.changes[i] for i in range(len(self.changes))))
+        changes = tuple(self.changes[i] for i in range(len(self.changes)))
+        return Applied("".join(self.parts), changes, tuple(self.spans))
 
     def _keep(self, segment: Segment, start: int, end: int) -> None:
         right = self._key_after(segment.first)
@@ -185,6 +193,7 @@ class Rewriter:
             elif self.encoded.tokenised or wants_space(self.format, self.key, word):
                 self._put(" ")
             surface = next(numbers, word.form) if word.form == self.format.number else self._cased(word.form)
+            self.spans += [(self.length, self.length + len(surface))] * word.n_tokens
             self._put(surface)
             self.key = word.form.lower()
         self.changes[edit] = Change(removed, (begin, self.length))

@@ -11,8 +11,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from xl_editor.engine import DECIMALS, Context, Decoding, Ids, Insertion, Scored
-from xl_editor.transfer import Estimator, Revision, Span, SpanScore, Task, TextInProgress, begin, finish, score_spans
+from xl_editor.engine import DECIMALS, Context, Decoding, Ids, Scored
+from xl_editor.operations.questions import Plan, Progress, ToClassify, ToDecode
+from xl_editor.operations.transfer import Revision, Span, SpanScore, SpecialTokens, TextInProgress, score_spans
+
+Units = Callable[[Ids], Sequence[Span]]  # the units that a text, or a filling, is made of
 
 MAX_ODDS = 4.0  # nats: what stands out more than this stands out enough
 
@@ -36,27 +39,6 @@ class SearchRules:
 
 
 @dataclass(frozen=True)
-class SpecialTokens:
-    """Tokens that are not like words."""
-
-    number: int | None = None  # stands for any number: nobody could say which, so it is put in only where one was
-    closing: frozenset[int] = frozenset()  # ends a sentence: nothing is put in after it
-    opening: frozenset[int] = frozenset()  # begins a word; if there are none, every token does
-
-    def glues(self, filling: Ids, ids: Ids, start: int) -> bool:
-        """Whether a filling would go on with the word before it, where that had ended."""
-        had_ended = start == len(ids) or ids[start] in self.opening
-        return bool(self.opening and filling) and had_ended and filling[0] not in self.opening
-
-    def numbers_too_many(self, filling: Ids, standing: Ids) -> bool:
-        """Whether nobody could say which number a placeholder stands for."""
-        return self.number is not None and filling.count(self.number) > standing.count(self.number)
-
-
-NO_SPECIAL_TOKENS = SpecialTokens()
-
-
-@dataclass(frozen=True)
 class _Edit:
     """An edit that might be made, and the text that would come of it."""
 
@@ -67,31 +49,27 @@ class _Edit:
     ids: Ids
 
 
-def search_rounds(
-    estimator: Estimator,
-    tasks: Sequence[Task],
+def smallest_edits(
+    ids: Ids,
+    source: str,
     target: str,
     rules: SearchRules,
-    units_of: Callable[[Ids], Sequence[Span]],
-    special: SpecialTokens = NO_SPECIAL_TOKENS,
-) -> Iterator[list[Revision]]:
-    """Edit each text for as long as an edit is worth more than it costs; each as if it were alone.
-
-    Yields what has become of the texts before each round, and in the end.
-    """
-    texts = begin(estimator, tasks)
+    units_of: Units,
+    special: SpecialTokens,
+    kept: frozenset[int] = frozenset(),
+) -> Plan[Revision]:
+    """Edit a text for as long as an edit is worth more than it costs; told as `algorithm_1` is."""
+    text = yield from TextInProgress.begin(ids, source, kept)
     for _ in range(rules.max_steps):
-        active = [text for text in texts if text.stopped is None]
-        if not active:
+        edits = yield from _edits(text, target, rules, units_of, special)
+        styles = (yield ToClassify([edit.ids for edit in edits])) if edits else []
+        _make_the_best(text, list(zip(edits, styles, strict=True)), target, rules)
+        if text.stopped:
             break
-        yield finish(texts)
-        possible = _edits(estimator, active, target, rules, units_of, special)
-        styles = iter(estimator.classify([edit.ids for edits in possible for edit in edits]))
-        for text, edits in zip(active, possible, strict=True):
-            _make_the_best(text, [(edit, next(styles)) for edit in edits], target, rules)
-    for text in texts:
-        text.stopped = text.stopped or f"the limit of {rules.max_steps} steps"
-    yield finish(texts)
+        yield Progress(text.revision)
+    text.stopped = text.stopped or f"the limit of {rules.max_steps} steps"
+    yield Progress(text.revision)
+    return text.revision
 
 
 def _make_the_best(
@@ -125,44 +103,30 @@ def logit(p: float) -> float:
 
 
 def _edits(
-    estimator: Estimator,
-    texts: list[TextInProgress],
-    target: str,
-    rules: SearchRules,
-    units_of: Callable[[Ids], Sequence[Span]],
-    special: SpecialTokens,
-) -> list[list[_Edit]]:
-    """The edits of each text that deserve a look: what stands out most, each with its likeliest fillings."""
-    sizes = [dict(_spans_and_gaps(units_of(text.ids), rules.max_span)) for text in texts]
-    for text, size in zip(texts, sizes, strict=True):
-        if text.ids[-1] in special.closing:
-            del size[len(text.ids), len(text.ids)]
-    spans = [list(filter(text.may_edit, size)) for text, size in zip(texts, sizes, strict=True)]
-    scores = score_spans(estimator, texts, spans, target)
-    chosen: list[dict[Span, SpanScore]] = []
-    for text, tried, scored, size in zip(texts, spans, scores, sizes, strict=True):
-        telling = _most_telling(dict(zip(tried, scored, strict=True)), size, rules)
-        now = _sureness(text.styles[target], rules.margin)
-        chosen.append({span: s for span, s in telling.items() if _most_worth(s, size[span], now, rules) > 0})
-    contexts = [
-        Context.around(text.ids, *span, target) for text, of_text in zip(texts, chosen, strict=True) for span in of_text
-    ]
-    decoding = Decoding(n_best=rules.n_fillings, beam=rules.n_fillings, max_length=rules.max_length)
-    found = iter(estimator.decode(contexts, decoding))
-    nothing = iter(estimator.score([Insertion(context, ()) for context in contexts]))
+    text: TextInProgress, target: str, rules: SearchRules, units_of: Units, special: SpecialTokens
+) -> Plan[list[_Edit]]:
+    """The edits of a text that deserve a look: of what stands out most, each with its likeliest fillings."""
+    size = dict(_spans_and_gaps(units_of(text.ids), rules.max_span))
+    if text.ids[-1] in special.closing:
+        del size[len(text.ids), len(text.ids)]
+    spans = list(filter(text.may_edit, size))
+    scores = yield from score_spans(text, spans, target)
+    telling = _most_telling(dict(zip(spans, scores, strict=True)), size, rules)
+    now = _sureness(text.styles[target], rules.margin)
+    chosen = {span: score for span, score in telling.items() if _most_worth(score, size[span], now, rules) > 0}
+    if not chosen:
+        return []
+    n = rules.n_fillings
+    decoding = Decoding(n_best=n, beam=n, max_length=rules.max_length, with_empty=True)
+    found = yield ToDecode([Context.around(text.ids, *span, target) for span in chosen], decoding)
     edits = []
-    for text, of_text, size in zip(texts, chosen, sizes, strict=True):
-        of_this: list[_Edit] = []
-        for (start, end), score in of_text.items():
-            fillings = {filling.ids: filling for filling in [*next(found), next(nothing)]}
-            for ids, filling in fillings.items():
-                after = text.ids[:start] + ids + text.ids[end:]
-                is_text = not special.numbers_too_many(ids, text.ids[start:end])
-                if after and is_text and not special.glues(ids, text.ids, start) and after not in text.seen:
-                    of_this.append(
-                        _Edit((start, end), filling, score, _size(size[start, end], len(units_of(ids))), after)
-                    )
-        edits.append(of_this)
+    for ((start, end), score), fillings in zip(chosen.items(), found, strict=True):
+        for filling in fillings:
+            after = text.ids[:start] + filling.ids + text.ids[end:]
+            is_text = not special.numbers_too_many(filling.ids, text.ids[start:end])
+            if after and is_text and not special.glues(filling.ids, text.ids, start) and after not in text.seen:
+                edit_size = _size(size[start, end], len(units_of(filling.ids)))
+                edits.append(_Edit((start, end), filling, score, edit_size, after))
     return edits
 
 

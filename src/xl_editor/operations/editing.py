@@ -1,97 +1,21 @@
-"""The paper's operations, over token ids: which questions to ask the engine, and what the answers mean.
-
-An operation is a plan: a generator that yields its questions and is sent their answers. So many operations can be
-carried out together (`answer`), and what they ask at the same time reaches the engine as one batch.
-"""
+"""Locate, infill, replace and delete: one or a few questions each."""
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import islice
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from xl_editor.engine import DECIMALS, Context, Decoding, Engine, Ids, Insertion, Scored
+from xl_editor.engine import DECIMALS, Context, Decoding, Ids, Insertion, Scored
+from xl_editor.operations.questions import Plan, ToDecode, ToScore
 
 Span = tuple[int, int]  # tokens [first, last)
 Measure = Literal["information", "ratio", "rank"]  # how to measure that a span does not belong
 Window = Callable[[int, int], Span]  # for tokens [first, last): those that they are asked about in
 Track = Callable[[Sequence[Any]], Iterable[Any]]  # goes through the portions of a long work, and may tell how far it is
-Result = TypeVar("Result")
 
 QUESTIONS_AT_ONCE = 64  # about a long text: progress is told every few seconds, and little memory is used
-
-
-@dataclass(frozen=True)
-class ToScore:
-    """A question that is answered by a list of `Scored`."""
-
-    insertions: Sequence[Insertion]
-
-
-@dataclass(frozen=True)
-class ToDecode:
-    """A question that is answered by a list of `Scored` for each context."""
-
-    contexts: Sequence[Context]
-    decoding: Decoding
-
-
-@dataclass(frozen=True)
-class ToClassify:
-    """A question that is answered by the probabilities of the styles of each text."""
-
-    texts: Sequence[Ids]
-
-
-Question = ToScore | ToDecode | ToClassify
-Plan = Generator[Question, Any, Result]
-
-
-def answer(engine: Engine, plans: Sequence[Plan[Any]]) -> list[Any]:
-    """Carry out plans together; for each its result, or the ValueError by which it refused."""
-    results: list[Any] = [None] * len(plans)
-    answers: dict[int, Any] = dict.fromkeys(range(len(plans)))
-    while answers:
-        asked: dict[int, Question] = {}
-        for index, received in answers.items():
-            try:
-                asked[index] = plans[index].send(received)
-            except StopIteration as finished:
-                results[index] = finished.value
-            except ValueError as refused:
-                results[index] = refused
-        answers = _answers(engine, asked)
-    return results
-
-
-def _answers(engine: Engine, asked: dict[int, Question]) -> dict[int, Any]:
-    """The answers to all questions; those of a kind reach the engine together."""
-    scoring: dict[int, Sequence[Insertion]] = {}
-    classifying: dict[int, Sequence[Ids]] = {}
-    decoding: dict[Decoding, dict[int, Sequence[Context]]] = defaultdict(dict)
-    for index, question in asked.items():
-        if isinstance(question, ToScore):
-            scoring[index] = question.insertions
-        elif isinstance(question, ToClassify):
-            classifying[index] = question.texts
-        else:
-            decoding[question.decoding][index] = question.contexts
-    answers = _divided(engine.score, scoring) | _divided(engine.classify, classifying)
-    for how, contexts in decoding.items():
-        answers |= _divided(partial(engine.decode, decoding=how), contexts)
-    return answers
-
-
-def _divided(ask: Callable[[list[Any]], list[Any]], questions: dict[int, Sequence[Any]]) -> dict[int, Any]:
-    """Ask about everything at once, and give each question its part of the answer."""
-    if not questions:
-        return {}
-    found = iter(ask([item for items in questions.values() for item in items]))
-    return {index: list(islice(found, len(items))) for index, items in questions.items()}
 
 
 @dataclass(frozen=True)
