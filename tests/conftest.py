@@ -6,7 +6,6 @@ from hypothesis import settings
 
 from xl_editor.model import XLEditorConfig, XLEditorModel
 
-
 # A busy machine makes an example slow, and no test watches the clock.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")

@@ -4,13 +4,15 @@ import itertools
 import math
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from conftest import tiny_engine
+from conftest import SPECIAL, STYLES, tiny_engine
+from xl_editor.context import ContextFormat
 from xl_editor.engine import DECIMALS, Context, Decoding, Engine, Insertion, _best
 from xl_editor.model import ModelError
 
@@ -261,3 +263,47 @@ def test_the_best_tokens_are_the_same_with_and_without_many_equals(n):
             key = [max(round(float(value) * 10**DECIMALS) if value > -math.inf else -1e9, -1e9) for value in row]
             assert of_row == sorted(range(300), key=lambda token: (-key[token], token))[:n]
             assert values_of_row == row[of_row].tolist()
+
+
+# --- corrections -----------------------------------------------------------------------------------------------
+
+CORRECTED = ContextFormat(**SPECIAL, styles=STYLES, correct=STYLES["positive"])
+OLD_TEXTS = [((6,), (7, 8), (9,)), ((8,),), ((9, 9), (6,), (6,), (7,), (8,))]
+
+
+def correcting_engine(xlnet: bool = False):
+    engine = tiny_engine(xlnet)
+    engine.format = replace(CORRECTED, xlnet=xlnet)
+    return engine
+
+
+@pytest.mark.parametrize("xlnet", [False, True])
+def test_all_slots_of_a_text_are_answered_in_one_pass_as_one_by_one(xlnet):
+    """The control token stands where a style's would, so an ordinary context with many slots says what is right."""
+    engine = correcting_engine(xlnet)
+    asked, expected = [], []
+    for words in OLD_TEXTS:
+        for slot in range(len(words) + 1):
+            for inserted in (((), *words)[slot], (), (7,), (6, 9)):
+                asked.append(Insertion(Context.behind(words, slot), inserted))
+                expected.append(Insertion(Context(((), *words, ()), "positive", slot), inserted))
+    assert_scores_agree(engine.score(asked), engine.score(expected))
+    assert_scores_agree([engine.score([one])[0] for one in asked], engine.score(asked))
+
+
+@pytest.mark.parametrize("xlnet", [False, True])
+def test_a_slot_is_decoded_as_an_ordinary_one(xlnet):
+    engine = correcting_engine(xlnet)
+    how = Decoding(n_best=3, beam=4, max_length=3)
+    contexts = [Context.behind(words, slot) for words in OLD_TEXTS for slot in range(len(words) + 1)]
+    plain = [Context(c.parts, "positive", c.slot) for c in contexts]
+    for found, expected in zip(engine.decode(contexts, how), engine.decode(plain, how), strict=True):
+        assert_scores_agree(found, expected)
+    mixed = engine.decode([contexts[0], plain[1], contexts[2]], how)
+    assert [len(of_context) for of_context in mixed] == [3, 3, 3]
+
+
+def assert_scores_agree(found, expected) -> None:
+    assert [scored.ids for scored in found] == [scored.ids for scored in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert one.token_logprobs == pytest.approx(other.token_logprobs, abs=1e-4)

@@ -217,5 +217,11 @@ def test_corrections_have_a_slot_behind_every_word(seed):
     few, few_queries = correction_places(n_tokens, some, 1)
     n_context = len(context)
     assert torch.equal(few.position[:n_context], content.position[:n_context])
-    chosen = torch.isin(queries.slot, few_queries.slot)
+    chosen = torch.isin(queries.slot, torch.tensor([slot for slot, _ in some]))
     assert torch.equal(few_queries.position, queries.position[chosen])
+    # Two insertions into one slot stand at the same place, and do not see each other.
+    twice, twice_queries = correction_places(n_tokens, [(1, 2), (1, 2)], 1)
+    assert torch.equal(twice_queries.position[:3], twice_queries.position[3:])
+    seen = relate(twice, twice_queries).visible
+    assert not seen[-3:, -4:-2].any()
+    assert seen[-3:, :n_context].all()

@@ -24,7 +24,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from xl_editor.context import ContextFormat
-from xl_editor.geometry import CONTEXT, PADDING, Places, batched_insertion_places, concatenate, relate
+from xl_editor.geometry import (
+    CONTEXT,
+    PADDING,
+    Places,
+    batched_insertion_places,
+    concatenate,
+    correction_places,
+    relate,
+    stack,
+)
 from xl_editor.model import Cache, FrozenModel, ModelError, XLEditorModel
 
 Ids = tuple[int, ...]
@@ -44,10 +53,21 @@ class Context:
     parts: tuple[Ids, ...]  # the text between the slots: left, …, right
     style: str | None = None
     slot: int = 0
+    correcting: bool = False  # a slot stands at the start of the text and behind each of its words, which are the parts
 
     def __post_init__(self) -> None:
         if not 0 <= self.slot < len(self.parts) - 1:
             raise ValueError(f"slot must lie within 0..{len(self.parts) - 2}, got {self.slot}.")
+
+    @classmethod
+    def behind(cls, words: Sequence[Ids], slot: int) -> Context:
+        """A text that is being corrected, asked about the slot behind a word, or the one at the start, slot 0."""
+        return cls(((), *words, ()), slot=slot, correcting=True)
+
+    @property
+    def words(self) -> tuple[Ids, ...]:
+        """Of a text that is being corrected."""
+        return self.parts[1:-1]
 
     @classmethod
     def around(cls, ids: Sequence[int], start: int, end: int, style: str | None = None) -> Context:
@@ -138,8 +158,16 @@ class Engine:
         """Log q̂ of every token of every insertion, END included, with the full softmax."""
         answers: dict[Insertion, Scored] = {}
         questions: dict[Context, list[Insertion]] = defaultdict(list)
+        corrections: dict[tuple[Ids, ...], list[Insertion]] = defaultdict(list)
         for insertion in dict.fromkeys(insertions):
-            questions[insertion.context].append(insertion)
+            if insertion.context.correcting:
+                corrections[insertion.context.words].append(insertion)
+            else:
+                questions[insertion.context].append(insertion)
+        # All that is asked about a text that is being corrected is answered in one pass: slots do not see each other.
+        for texts in self._batches(list(corrections.values()), self._shape_of_corrections):
+            asked_now = [insertion for of_text in texts for insertion in of_text]
+            answers.update(zip(asked_now, self._score_slots(texts), strict=True))
         # A context with a single question is run through together with its insertion, in one pass.
         single = [asked[0] for asked in questions.values() if len(asked) == 1]
         for batch in self._batches(
@@ -182,7 +210,27 @@ class Engine:
         content = self._on_device(content)
         relation = self.format.with_segments(relate(content, queries), ids)
         states, _ = self.frozen.advance(ids, relation, n_read=len(queries))
-        return self._scored(states, insertions)
+        return self._scored(_rows_of(states, insertions), insertions)
+
+    def _shape_of_corrections(self, asked: list[Insertion]) -> tuple[int, int]:
+        n_inserted = sum(len(insertion.inserted) for insertion in asked)
+        return self._n_context(asked[0].context) + n_inserted, n_inserted + len(asked)
+
+    def _score_slots(self, texts: list[list[Insertion]]) -> list[Scored]:
+        """Texts that are being corrected, each with all that is asked about its slots, in one pass."""
+        end = self.format.correcting_end
+        places, rows = [], []
+        for asked in texts:
+            words = asked[0].context.words
+            sizes = [(insertion.context.slot, len(insertion.inserted)) for insertion in asked]
+            places.append(correction_places([len(word) for word in words], sizes, len(end)))
+            inserted = (token for insertion in asked for token in insertion.inserted)
+            rows.append([*(token for word in words for token in word), *end, *inserted])
+        ids, _ = self._padded(rows)
+        content, queries = (self._on_device(stack([both[side] for both in places])) for side in (0, 1))
+        relation = self.format.with_segments(relate(content, queries), ids)
+        states, _ = self.frozen.advance(ids, relation, n_read=len(queries))
+        return self._scored(states[queries.slot != PADDING], [insertion for asked in texts for insertion in asked])
 
     def _score_after(self, encoded: _Encoded, insertions: list[Insertion]) -> list[Scored]:
         """Insertions into contexts that are encoded already."""
@@ -193,13 +241,12 @@ class Engine:
         padding = column[:, :-1] >= sizes.to(self.device)[:, None]
         content = Places(content.position, content.slot.masked_fill(padding, PADDING), content.offset)
         states, _ = encoded.advance(self, ids, content, queries)
-        return self._scored(states, insertions)
+        return self._scored(_rows_of(states, insertions), insertions)
 
     def _scored(self, states: Tensor, insertions: list[Insertion]) -> list[Scored]:
-        rows = [(r, k) for r, insertion in enumerate(insertions) for k in range(len(insertion.inserted) + 1)]
-        where, offset = (torch.tensor(index, device=self.device) for index in zip(*rows, strict=True))
+        """Of the states of all rows, one insertion after the other. *Shape:* (N, d_model)."""
         targets = [token for insertion in insertions for token in (*insertion.inserted, self.end)]
-        logprobs = self._target_logprobs(states[where, offset], torch.tensor(targets, device=self.device))
+        logprobs = self._target_logprobs(states, torch.tensor(targets, device=self.device))
         values = iter(logprobs.tolist())
         return [
             Scored(insertion.inserted, tuple(next(values) for _ in range(len(insertion.inserted) + 1)))
@@ -225,9 +272,11 @@ class Engine:
         """The best insertions for each context, best first; or, when sampling, as many drawn ones, in their order."""
         answers: dict[Context, list[Scored]] = {}
         width = decoding.n_best if decoding.sample else decoding.width(0)
-        for batch in self._batches(list(dict.fromkeys(contexts)), lambda c: (self._n_context(c), 2), copies=width):
-            search = _draw if decoding.sample else _beam_search
-            answers.update(zip(batch, search(self, self._encode(batch), batch, decoding), strict=True))
+        search = _draw if decoding.sample else _beam_search
+        for correcting in (False, True):
+            asked = [context for context in dict.fromkeys(contexts) if context.correcting == correcting]
+            for batch in self._batches(asked, lambda c: (self._n_context(c), 2), copies=width):
+                answers.update(zip(batch, search(self, self._encode(batch), batch, decoding), strict=True))
         return [answers[context] for context in contexts]
 
     def first_logprobs(self, contexts: Sequence[Context]) -> list[NDArray[np.float32]]:
@@ -283,6 +332,8 @@ class Engine:
         return sum(map(len, context.parts)) + 3
 
     def _encode(self, contexts: list[Context]) -> _Encoded:
+        if contexts[0].correcting:
+            return self._encode_corrections(contexts)
         texts = [[*(t for part in c.parts for t in part), *self.format.right_end(c.style)] for c in contexts]
         ids, sizes = self._padded(texts)
         gaps = [[sum(map(len, c.parts[: i + 1])) for i in range(len(c.parts) - 1)] for c in contexts]
@@ -296,6 +347,20 @@ class Engine:
         _, cache = self.frozen.advance(ids, relation, n_read=0)
         return _Encoded(keys, ids, position, cache)
 
+    def _encode_corrections(self, contexts: list[Context]) -> _Encoded:
+        """As `_encode`; a text is encoded once, whichever of its slots are asked about."""
+        end = self.format.correcting_end
+        numbers = {words: number for number, words in enumerate(dict.fromkeys(c.words for c in contexts))}
+        ids, _ = self._padded([[*(t for word in words for t in word), *end] for words in numbers])
+        keys = [correction_places([len(word) for word in words], [], len(end))[0] for words in numbers]
+        places = self._on_device(stack(keys))
+        relation = self.format.with_segments(relate(places, places[:, :0]), ids)
+        _, cache = self.frozen.advance(ids, relation, n_read=0)
+        position = [sum(map(len, c.words[: c.slot])) + c.slot for c in contexts]
+        rows = torch.tensor([numbers[c.words] for c in contexts], device=self.device)
+        at = torch.tensor(position, device=self.device)
+        return _Encoded(places[rows], ids[rows], at, cache.select(rows))
+
     def _padded(self, rows: list[list[int]]) -> tuple[Tensor, Tensor]:
         sizes = torch.tensor([len(row) for row in rows])
         ids = torch.zeros(len(rows), int(sizes.max()), dtype=torch.long)
@@ -305,6 +370,13 @@ class Engine:
 
     def _on_device(self, places: Places) -> Places:
         return Places(places.position.to(self.device), places.slot.to(self.device), places.offset.to(self.device))
+
+
+def _rows_of(states: Tensor, insertions: list[Insertion]) -> Tensor:
+    """The states of what each insertion has, END included, of the padded rows of all. *Shape:* (B, Q, d) → (N, d)."""
+    rows = [(r, k) for r, insertion in enumerate(insertions) for k in range(len(insertion.inserted) + 1)]
+    where, offset = (torch.tensor(index, device=states.device) for index in zip(*rows, strict=True))
+    return states[where, offset]
 
 
 @dataclass(frozen=True)

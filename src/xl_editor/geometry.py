@@ -104,7 +104,8 @@ def correction_places(n_tokens: Sequence[int], asked: Sequence[tuple[int, int]],
 
     Args:
         n_tokens: of each word.
-        asked: the slots that something is inserted into, 0 being the one at the start, with how many tokens.
+        asked: what is inserted, each into one of the slots, 0 being the one at the start, with how many tokens. What is
+            inserted into the same slot does not see each other either.
         n_end: tokens of the right end.
 
     Returns:
@@ -119,7 +120,9 @@ def correction_places(n_tokens: Sequence[int], asked: Sequence[tuple[int, int]],
     context = plain_places(n_context)
     context = replace(context, position=context.position + n_slots_before)
     slots = sizes.cumsum(0) + torch.arange(n_words + 1)  # where each slot stands
-    inserted = [inserted_places(int(slots[slot]), range(length + 1), slot=slot) for slot, length in asked]
+    inserted = [
+        inserted_places(int(slots[slot]), range(length + 1), slot=number) for number, (slot, length) in enumerate(asked)
+    ]
     content = concatenate([context, *(places[:-1] for places in inserted)])
     return content, concatenate(inserted) if inserted else plain_places(0)
 
