@@ -23,13 +23,24 @@ from rich.progress import track
 
 from xl_editor import operations
 from xl_editor.context import ContextFormat
-from xl_editor.edits import Deletion, Edit, Filling, Score, Slot, Trace
+from xl_editor.edits import (
+    Correction,
+    CorrectionEdit,
+    Deletion,
+    Edit,
+    Filling,
+    Operation,
+    OtherCorrection,
+    Score,
+    Slot,
+    Trace,
+)
 from xl_editor.engine import MAX_LENGTH, Context, Decoding, Engine, Ids, Insertion
 from xl_editor.int8 import Int8Linear, quantise
 from xl_editor.model import CONFIG_FILE, ModelError, XLEditorModel, find_directory
 from xl_editor.operations.search import SearchRules, smallest_edits
 from xl_editor.operations.transfer import PaperRules, Revision, SpecialTokens, algorithm_1
-from xl_editor.sentences import list_marker
+from xl_editor.sentences import begins_sentence, list_marker
 from xl_editor.text import (
     BLANK,
     TOKENIZER_FILE,
@@ -42,8 +53,9 @@ from xl_editor.text import (
     without_blank,
     would_fuse,
 )
+from xl_editor.text.slots import is_protected, slot_edit
 from xl_editor.traces import Sentences, TraceWriter
-from xl_editor.windows import Windows, sentence_spans
+from xl_editor.windows import Windows, correction_windows, sentence_spans
 
 BUNDLED = Path(__file__).parent / "models"
 DEFAULTS = ("news", "yelp")  # of the bundled models: for what names no style, and for what does
@@ -463,6 +475,123 @@ class Editor:
         return traces
 
     @planned
+    def correct(
+        self,
+        text: str,
+        *,
+        threshold: float | None = None,
+        n: int = 3,
+        keep: Sequence[str] = (),
+        max_rounds: int | None = None,
+    ) -> operations.Plan[Correction]:
+        """Make a text right: the corrected text, and its edits.
+
+        A text may have any length: it is corrected a few sentences at a time.
+
+        Args:
+            text: the user's.
+            threshold: what the log-odds of a correction must reach: lower is bolder. The model's by default.
+            n: how many alternatives to name for each edit, at most.
+            keep: words or phrases that are never changed, in any case.
+            max_rounds: how often the text is looked at; the model's by default.
+
+        """
+        rules = self._correction_rules(threshold, max_rounds)
+        _check_within("n", n, 0, MAX_ANSWERS)
+        encoded = self._encode(text, may_be_empty=True)
+        tokens = self.codec.written_words(encoded)
+        spans = [(encoded.spans[first][0], encoded.spans[last - 1][1]) for first, last in tokens]
+        margins = self._correction_margins(encoded, spans, keep, rules)
+        windows = correction_windows(encoded, tokens)
+        plans = [
+            operations.correct(
+                tuple(encoded.ids[a:b] for a, b in tokens[low:high]), margins[low:high], rules, self.codec.split, n
+            )
+            for low, high in windows
+        ]
+        found = yield from operations.together(plans)
+        edits: list[CorrectionEdit] = []
+        for (low, _), replacements in zip(windows, found, strict=True):
+            for replacement in replacements:
+                edit = self._correction_edit(encoded, tokens, spans, low, replacement)
+                if not edits or edits[-1].end <= edit.start:  # two deletions may want the same white space
+                    edits.append(edit)
+        return Correction.of(text, edits)
+
+    def correct_all(self, texts: Iterable[str], *, progress: bool = False, **how: Any) -> list[Correction]:
+        """`correct` for many texts, which advance together; the results are the same as one by one."""
+        if isinstance(texts, str):
+            raise EditorError("texts must be a list of texts; correct takes a single one.")
+        texts = list(texts)
+        corrections: list[Correction] = []
+        for first in _shown("correct", progress)(range(0, len(texts), TEXTS_AT_ONCE)):
+            calls = [Call("correct", {"text": text, **how}) for text in texts[first : first + TEXTS_AT_ONCE]]
+            for found in self.answer_all(calls):
+                if isinstance(found, ValueError):
+                    raise found
+                corrections.append(found)
+        return corrections
+
+    def _correction_rules(self, threshold: float | None, max_rounds: int | None) -> operations.CorrectionRules:
+        if self.engine.format.correct is None:
+            raise EditorError("This model has not learnt to correct.")
+        rules = operations.CorrectionRules(**self.model.config.editor.get("correct", {}))
+        if threshold is not None:
+            check_number("threshold", threshold)
+            rules = replace(rules, threshold=float(threshold))
+        if max_rounds is not None:
+            _check_within("max_rounds", max_rounds, 1)
+            rules = replace(rules, max_rounds=max_rounds)
+        return rules
+
+    def _correction_margins(
+        self, encoded: EncodedText, spans: Sequence[Span], keep: Sequence[str], rules: operations.CorrectionRules
+    ) -> list[float]:
+        """For each word, how much surer than usual one must be to change it."""
+        text = encoded.text
+        kept = [span for phrase in _phrases(keep) for span in _occurrences(text, phrase, re.IGNORECASE)]
+        margins = []
+        for start, end in spans:
+            protected = is_protected(text[start:end], begins_sentence(text[max(0, start - 64) : start]))
+            is_kept = any(a < end and start < b for a, b in kept)
+            margins.append(math.inf if is_kept else rules.protected_margin if protected else 0.0)
+        return margins
+
+    def _correction_edit(
+        self,
+        encoded: EncodedText,
+        tokens: Sequence[Span],
+        spans: Sequence[Span],
+        low: int,
+        replacement: operations.Replacement,
+    ) -> CorrectionEdit:
+        """A replacement in a window that begins with word `low`, as an edit of the text."""
+        written, slot = self.codec.written, replacement.slot
+        old = written(encoded.ids[slice(*tokens[low + slot - 1])]) if slot else ""
+
+        def edit(option: operations.Option) -> tuple[int, int, str]:
+            if not slot and low:  # before the first word of a later window is behind the last of the one before
+                return spans[low][0], spans[low][0], f"{written(option.inserted).strip()} "
+            return slot_edit(encoded.text, spans, low + slot, old, written(option.inserted))
+
+        start, end, new = edit(replacement.chosen)
+        kind: Operation = "insert" if start == end else "replace" if new else "delete"
+        others = [
+            OtherCorrection(edit(option)[2], option.log_odds, math.exp(option.logprob)) for option in replacement.others
+        ]
+        chosen = replacement.chosen
+        return CorrectionEdit(
+            kind,
+            start,
+            end,
+            encoded.text[start:end],
+            new,
+            chosen.log_odds,
+            math.exp(chosen.logprob),
+            tuple(others),
+        )
+
+    @planned
     def classify(self, text: str) -> operations.Plan[dict[str, float]]:
         """p(style | text) for each style of the model."""
         self._check_classifier()
@@ -576,10 +705,7 @@ def _likeliest(styles: Mapping[str, float], *, other_than: str) -> str:
 
 def _kept_tokens(text: Sentences, keep: Sequence[str]) -> list[frozenset[int]]:
     """Of each sentence, the tokens of every occurrence of these words, or phrases, in any case; and a list's marks."""
-    phrases = [keep] if isinstance(keep, str) else keep
-    if not isinstance(phrases, Sequence) or not all(isinstance(phrase, str) for phrase in phrases):
-        raise EditorError(f"keep must be a list of words or phrases, got {keep!r}.")
-    spans = [span for phrase in phrases for span in _occurrences(text.whole.text, phrase, re.IGNORECASE)]
+    spans = [span for phrase in _phrases(keep) for span in _occurrences(text.whole.text, phrase, re.IGNORECASE)]
     for start, end in text.spans if len(text.spans) > 1 else ():
         a, b = list_marker(text.whole.text[start:end])
         spans.append((start + a, start + b))
@@ -592,6 +718,13 @@ def _kept_tokens(text: Sentences, keep: Sequence[str]) -> list[frozenset[int]]:
         )
         for (start, end), encoded in zip(text.spans, text.encoded, strict=True)
     ]
+
+
+def _phrases(keep: Sequence[str]) -> Sequence[str]:
+    phrases = [keep] if isinstance(keep, str) else keep
+    if not isinstance(phrases, Sequence) or not all(isinstance(phrase, str) for phrase in phrases):
+        raise EditorError(f"keep must be a list of words or phrases, got {keep!r}.")
+    return phrases
 
 
 def _occurrences(text: str, phrase: str, flags: int = 0) -> list[tuple[int, int]]:

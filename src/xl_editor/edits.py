@@ -9,7 +9,7 @@ Log-probabilities and odds are natural logarithms.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -198,6 +198,63 @@ class Trace(_Result):
             return ""
         style = max(gains, key=lambda style: (gains[style], self.style_after[style]))
         return f"; {style} {self.style_before[style]:.2f} → {self.style_after[style]:.2f}"
+
+
+@dataclass(frozen=True)
+class OtherCorrection(_Result):
+    """Something else that could stand there."""
+
+    new: str
+    log_odds: float
+    probability: float
+
+
+@dataclass(frozen=True)
+class CorrectionEdit(_Result):
+    """A correction: characters [start, end) of the old text, `old`, become `new`."""
+
+    kind: Operation
+    start: int
+    end: int
+    old: str
+    new: str
+    log_odds: float  # log q(new) − log q(old) in the same place
+    probability: float  # q(new)
+    alternatives: tuple[OtherCorrection, ...] = ()
+
+    @property
+    def span(self) -> tuple[int, int]:
+        return self.start, self.end
+
+
+@dataclass(frozen=True)
+class Correction(_Result):
+    """A text and what should be changed in it. The edits, in order and apart, made in the source give the text."""
+
+    source: str
+    text: str
+    edits: tuple[CorrectionEdit, ...]
+
+    @classmethod
+    def of(cls, source: str, edits: Sequence[CorrectionEdit]) -> Correction:
+        return cls(source, corrected(source, edits), tuple(edits))
+
+    def render(self, *, marked: bool = False) -> Text:
+        line, done = Text(), 0
+        for edit in self.edits:
+            line.append(self.source[done : edit.start])
+            line.append_text(_taken_out(edit.old, marked)).append_text(_put_in(edit.new, marked))
+            done = edit.end
+        return line.append(self.source[done:])
+
+
+def corrected(source: str, edits: Sequence[CorrectionEdit]) -> str:
+    """The source with these edits made."""
+    parts, done = [], 0
+    for edit in edits:
+        parts += [source[done : edit.start], edit.new]
+        done = edit.end
+    return "".join([*parts, source[done:]])
 
 
 def _put_in(text: str, marked: bool) -> Text:

@@ -48,6 +48,19 @@ class Windows:
         return self.bounds[low], self.bounds[high]
 
 
+def correction_windows(encoded: EncodedText, words: Sequence[Span]) -> list[Span]:
+    """Words [low, high) of the windows in which a text is corrected: whole sentences, as many as fit, none twice."""
+    firsts = [first for first, _ in words]
+    bounds = sorted({bisect_left(firsts, first) for first, _ in sentence_spans(encoded)} | {0, len(words)})
+    windows: list[Span] = []
+    for low, high in pairwise(bounds):
+        if windows and words[high - 1][1] - words[windows[-1][0]][0] <= WINDOW_TOKENS:
+            windows[-1] = windows[-1][0], high
+        else:
+            windows.append((low, high))
+    return windows
+
+
 def sentence_spans(encoded: EncodedText) -> list[Span]:
     """The tokens of each sentence; one that is longer than a window comes in parts of half a window, of whole words."""
     sentences = (encoded.covering(start, end) for start, end in split_sentences(encoded.text))

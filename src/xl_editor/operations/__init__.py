@@ -3,6 +3,7 @@
 Each is a plan (see `questions`), so that many can be carried out together, whatever they are.
 """
 
+from .correct import CorrectionRules, Option, Replacement, correct
 from .editing import (
     Alternative,
     FilledChain,
@@ -34,13 +35,16 @@ from .questions import (
 
 __all__ = [
     "Alternative",
+    "CorrectionRules",
     "FilledChain",
     "Measure",
     "Memory",
     "Omission",
     "Ongoing",
+    "Option",
     "Plan",
     "Progress",
+    "Replacement",
     "Span",
     "ToClassify",
     "ToDecode",
@@ -49,6 +53,7 @@ __all__ = [
     "Track",
     "advance",
     "carry_out",
+    "correct",
     "infill",
     "locate",
     "omissions",

@@ -323,6 +323,24 @@ class Codec:
 
     # Going out
 
+    def written(self, ids: Sequence[int]) -> str:
+        """Write tokens just as the model has them, the white space before the first one included."""
+        if self._marker is None:
+            return "".join(f" {self._tokenizer.id_to_token(id)}" for id in ids)
+        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=False)
+        # SentencePiece's decoder takes the first space away.
+        opens = bool(ids) and self.token(ids[0]).startswith(self._marker)
+        return f" {text}" if opens and not text.startswith(" ") else text
+
+    def split(self, ids: Sequence[int]) -> list[tuple[int, ...]]:
+        """Tokens that were put in, word by word, as `written_words` tells words apart."""
+        firsts = [
+            i
+            for i, id in enumerate(ids)
+            if i == 0 or (self.may_follow_a_slot(id) and not is_clitic(self.written([id]).strip()))
+        ]
+        return [tuple(ids[first:last]) for first, last in pairwise([*firsts, len(ids)])] if ids else []
+
     def decode(self, ids: Sequence[int]) -> str:
         """Write tokens as natural running text, in the model's case: "was n't good !" is "wasn't good!"."""
         parts: list[str] = []
