@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from xl_editor.context import ContextFormat
+from xl_editor.errors import ModelError
 from xl_editor.geometry import CONTEXT, PADDING, Places, batched_insertion_places, concatenate, relate
-from xl_editor.model import Cache, FrozenModel, ModelError, XLEditorModel
+from xl_editor.model import Cache, FrozenModel, XLEditorModel
 
 Ids = tuple[int, ...]
 Item = TypeVar("Item")

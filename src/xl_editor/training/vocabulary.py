@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
+from xl_editor.errors import RequestError
 from xl_editor.text import TOKENIZER_FILE
 
 Kind = Literal["word", "bpe", "unigram"]
@@ -31,7 +32,7 @@ STYLE_PREFIX, STYLE_SUFFIX = "<style:", ">"
 MIN_LEARNT = {"bpe": 256, "unigram": 1}
 
 
-class VocabularyError(ValueError):
+class VocabularyError(RequestError):
     """A tokenizer that cannot be made or loaded, in one sentence."""
 
 
