@@ -254,3 +254,21 @@ def test_ctrl_c_ends_it_quietly(toy_directory):
     _, stderr = process.communicate(timeout=30)
     assert process.returncode == 130
     assert stderr == b""
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("text: zip() argument 2 is shorter"), KeyError("text"), RuntimeError("oops")]
+)
+def test_a_bug_is_a_traceback_and_no_refusal(toy_directory, monkeypatch, error):
+    def breaks(*_, **__):
+        raise error
+
+    monkeypatch.setattr("xl_editor.operations.locate", breaks)
+    with pytest.raises(type(error)):  # which Python shows as a traceback, with exit code 1
+        run_here("locate", "the food", "--model", str(toy_directory))
+
+
+def test_a_refusal_names_the_option(toy_directory):
+    done = run_here("infill", "the [_]", "--top", "0", "--model", str(toy_directory))
+    assert done.returncode == 2
+    assert done.stderr.decode() == "xl-editor: --top must be at least 1, got 0.\n"

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from conftest import SENTENCES, tiny_model
 from xl_editor import Editor
 from xl_editor.context import ContextFormat
-from xl_editor.editor import MAX_TOKENS, Call, EditorError
+from xl_editor.editor import MAX_TOKENS, Call
 from xl_editor.edits import Edit
-from xl_editor.model import ModelError
+from xl_editor.errors import EditorError, ModelError
 from xl_editor.traces import Sentences, whole_words
 from xl_editor.training.vocabulary import special_ids, train_tokenizer
 
@@ -390,6 +390,17 @@ def test_what_stands_in_a_text_is_scored_as_if_it_were_put_in(editor):
         editor.score_at("The food was good!", (4, 6))
     with pytest.raises(EditorError, match="inserted must be whole words; it is a part of 'etc.'"):
         editor.score("salad, soup,", "etc", ". and so on")
+
+
+def test_a_span_can_be_asked_about_as_a_deletion(editor):
+    text = "The food wasn't good. We'll come back."
+    (asked,) = editor.delete(text, span="good")
+    (among_all,) = (found for found in editor.delete(text, unit="word", top=100) if found.removed == "good")
+    assert (asked.text, asked.start, asked.end) == (among_all.text, 16, 20)
+    assert asked.log_odds == pytest.approx(among_all.log_odds, abs=1e-4)
+    assert asked == editor.delete(text, span=(16, 20))[0]
+    with pytest.raises(EditorError, match="span must cover at least one word"):
+        editor.delete(text, span=(3, 4))
 
 
 def test_every_token_can_be_a_unit(editor):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from conftest import SPECIAL, STYLES, tiny_engine
 from xl_editor.context import ContextFormat
 from xl_editor.engine import DECIMALS, Context, Decoding, Engine, Insertion, _best
-from xl_editor.model import ModelError
+from xl_editor.errors import ModelError
 
 WORDS = range(6, 10)  # a vocabulary of four words; see conftest for the rest
 LONGEST = 4

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from xl_editor import Editor
-from xl_editor.editor import EditorError, bundled_models
-from xl_editor.model import ModelError
+from xl_editor.editor import bundled_models
+from xl_editor.errors import EditorError, ModelError
 
 pytestmark = pytest.mark.skipif(
     "yelp" not in bundled_models() or "fbgemm" not in torch.backends.quantized.supported_engines,

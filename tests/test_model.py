@@ -13,8 +13,9 @@ from transformers import AutoModel, XLNetConfig, XLNetForSequenceClassification,
 
 import xl_editor.hf as hf
 from conftest import tiny_model
+from xl_editor.errors import ModelError
 from xl_editor.geometry import Relation, concatenate, inserted_places, insertion_places, plain_places, relate, stack
-from xl_editor.model import ACTIVATIONS, Dropout, ModelError, RelativeAttention, XLEditorConfig, XLEditorModel
+from xl_editor.model import ACTIVATIONS, Dropout, RelativeAttention, XLEditorConfig, XLEditorModel
 
 VOCAB = 31
 

@@ -4,6 +4,7 @@ import pytest
 
 from conftest import tiny_engine
 from xl_editor.engine import Context, Decoding, Insertion
+from xl_editor.errors import RequestError
 from xl_editor.operations.questions import (
     Memory,
     Ongoing,
@@ -45,12 +46,12 @@ def grows(text, n):
 
 def refuses(text):
     yield ToClassify([text])
-    raise ValueError("text is refused.")
+    raise RequestError("text is refused.", "text")
 
 
 def fails(text):
     yield ToClassify([text])
-    raise KeyError(text)
+    raise ValueError("zip() argument 2 is shorter")  # as a failing zip(strict=True) does
 
 
 def test_plans_advance_together_and_end_as_if_alone():
@@ -61,9 +62,9 @@ def test_plans_advance_together_and_end_as_if_alone():
 
 def test_a_plan_that_refuses_harms_no_other_and_a_bug_is_raised():
     refused, fine = carry_out(Counter(), [refuses((1,)), grows((1,), 2)])
-    assert isinstance(refused, ValueError)
+    assert isinstance(refused, RequestError)
     assert fine == [1, 2]
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match="is shorter"):
         carry_out(Counter(), [fails((1,)), grows((1,), 2)])
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xl_editor import operations
-from xl_editor.editor import EditorError
 from xl_editor.engine import Scored
+from xl_editor.errors import EditorError
 from xl_editor.windows import WINDOW_TOKENS, Windows, sentence_spans
 
 WORDS = ["the", "food", "was", "great", "and", "staff", "slow", "friendly", "we", "will", "come", "back"]

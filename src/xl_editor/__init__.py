@@ -16,6 +16,6 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     """Import torch only when an editor is asked for: `xl-editor --help` must not wait for it."""
     if name in __all__:
-        module = {"Editor": "editor", "EditorError": "editor", "ModelError": "model"}.get(name, "edits")
+        module = {"Editor": "editor", "EditorError": "errors", "ModelError": "errors"}.get(name, "edits")
         return getattr(import_module(f"xl_editor.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

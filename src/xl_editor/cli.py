@@ -18,11 +18,12 @@ from xl_editor import __version__
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from xl_editor.editor import Editor, TextError
+    from xl_editor.editor import Editor
+    from xl_editor.errors import TextError
 
 EXIT_SOME_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 SHOW_PROGRESS_FROM = 20  # texts
-# Complaints of `Editor` and `postedit` begin with the argument that they are about; so it is called here.
+# What the arguments of `Editor` and `postedit` are called here.
 OPTION_OF = {"n": "--top", "source": "--from"} | {
     argument: f"--{argument.replace('_', '-')}"
     for argument in (
@@ -775,7 +776,7 @@ def _answer(
     """
     from rich.console import Console
 
-    from xl_editor.editor import TextError
+    from xl_editor.errors import TextError
 
     if sys.stdout is None:
         _refuse("Standard output is closed.")
@@ -863,11 +864,11 @@ def _with_progress(texts: list[str] | Iterator[str]) -> Iterable[str]:
 
 def _marked(text: str) -> tuple[str, tuple[int, int]]:
     """The text without its brackets, and what stood in them; brackets of the text itself are written \\[ and \\]."""
-    from xl_editor.editor import TextError
+    from xl_editor.errors import TextError
 
     parts = re.split(r"(?<!\\)\[(.*?)(?<!\\)\]", text, flags=re.DOTALL)
     if len(parts) == 1:
-        raise TextError("text must mark a part in [brackets].")
+        raise TextError("text must mark a part in [brackets].", "text")
     if len(parts) > 3 or any(re.search(r"(?<!\\)[\[\]]", part) for part in parts):
         raise TextError(r"text must mark one part in [brackets], and has several; write \[ and \] for other brackets.")
     left, inside, right = (re.sub(r"\\([\[\]])", r"\1", part) for part in parts)
@@ -887,9 +888,15 @@ def main() -> None:
         app(prog_name="xl-editor")
     except KeyboardInterrupt:
         raise SystemExit(EXIT_INTERRUPTED) from None
-    except (ValueError, OSError) as error:
-        argument, _, complaint = " ".join(str(error).split()).partition(" ")
-        _refuse(f"{OPTION_OF.get(argument, argument)} {complaint}")
+    except Exception as error:
+        from xl_editor.errors import RequestError
+
+        if not isinstance(error, RequestError | OSError):  # a bug
+            raise
+        message, argument = " ".join(str(error).split()), getattr(error, "argument", None)
+        if argument in OPTION_OF:
+            message = f"{OPTION_OF[argument]}{message.removeprefix(argument)}"
+        _refuse(message)
 
 
 if __name__ == "__main__":

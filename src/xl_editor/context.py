@@ -16,6 +16,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import pad
 
+from xl_editor.errors import ModelError
 from xl_editor.geometry import Relation
 
 
@@ -35,7 +36,7 @@ class ContextFormat:
     @classmethod
     def from_config(cls, editor: Mapping[str, Any]) -> ContextFormat:
         if "context" not in editor:
-            raise ValueError("This model is no editor: its config.json says nothing under editor.context.")
+            raise ModelError("This model is no editor: its config.json says nothing under editor.context.")
         return cls(**editor["context"])
 
     def to_dict(self) -> dict[str, Any]:

@@ -36,8 +36,9 @@ from xl_editor.edits import (
     Trace,
 )
 from xl_editor.engine import MAX_LENGTH, Context, Decoding, Engine, Ids, Insertion
+from xl_editor.errors import EditorError, ModelError, RequestError, TextError
 from xl_editor.int8 import Int8Linear, quantise
-from xl_editor.model import CONFIG_FILE, ModelError, XLEditorModel, find_directory
+from xl_editor.model import CONFIG_FILE, XLEditorModel, find_directory
 from xl_editor.operations.search import SearchRules, smallest_edits
 from xl_editor.operations.transfer import PaperRules, Revision, SpecialTokens, algorithm_1
 from xl_editor.sentences import begins_sentence, list_marker
@@ -72,14 +73,6 @@ Unit = Literal["token", "word", "span", "sentence"]
 Backend = Literal["torch", "int8"]
 
 
-class EditorError(ValueError):
-    """A request that cannot be met, in one sentence that names the argument and what would be accepted."""
-
-
-class TextError(EditorError):
-    """The same, where it is the text that cannot be dealt with: another one might be."""
-
-
 P = ParamSpec("P")
 Result = TypeVar("Result")
 
@@ -92,7 +85,7 @@ def planned(
     @wraps(plan)
     def carried_out(self: Editor, /, *args: P.args, **kwargs: P.kwargs) -> Result:
         (result,) = self._carry_out([plan(self, *args, **kwargs)])
-        if isinstance(result, ValueError):
+        if isinstance(result, RequestError):
             raise result
         return result
 
@@ -137,18 +130,18 @@ class Editor:
 
         """
         if backend not in get_args(Backend):
-            raise EditorError(f"backend must be one of {', '.join(get_args(Backend))}, got {backend!r}.")
+            raise EditorError(f"backend must be one of {', '.join(get_args(Backend))}, got {backend!r}.", "backend")
         if threads is not None:
             _check_within("threads", threads, 1)
             torch.set_num_threads(threads)
         if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-            raise EditorError(f"dtype must be one of torch's floating-point types, got {dtype!r}.")
+            raise EditorError(f"dtype must be one of torch's floating-point types, got {dtype!r}.", "dtype")
         directory = find_model(name)
         model = XLEditorModel.from_pretrained(directory, dtype)
         try:
             model = model.to(device)
         except (RuntimeError, AssertionError) as error:  # torch has no narrower one
-            raise EditorError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from None
+            raise EditorError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}", "device") from None
         if backend == "int8":
             model = quantise(model)
         if not (directory / TOKENIZER_FILE).is_file():
@@ -206,7 +199,7 @@ class Editor:
         covered = [(start, end) for start, end in encoded.spans[first:last] if start < end]
         if covered and (covered[0][0] < span[0] or covered[-1][1] > span[1]):
             words = text[covered[0][0] : covered[-1][1]]
-            raise TextError(f"{argument} must be whole words; it is a part of {words!r}.")
+            raise TextError(f"{argument} must be whole words; it is a part of {words!r}.", argument)
         low, high = _nearby(encoded, first, last, argument)
         context = Context((encoded.ids[low:first], encoded.ids[last:high]), style)
         (scored,) = yield operations.ToScore([Insertion(context, encoded.ids[first:last])])
@@ -256,7 +249,7 @@ class Editor:
         decoding = _decoding(n, beam, max_length, sample, top_k, top_p, seed)
         pieces = split_blanks(_checked_text(text))
         if len(pieces) < 2:
-            raise TextError(f"text must contain a blank, written {BLANK}.")
+            raise TextError(f"text must contain a blank, written {BLANK}.", "text")
         whole, gaps = pieces[0], []
         for piece in pieces[1:]:
             whole, gap = without_blank(whole, piece)
@@ -264,7 +257,7 @@ class Editor:
         encoded = self._encode(whole, may_be_empty=True, cuts=gaps)
         is_torn = any(word.start < gap < word.end for gap in gaps for word in encoded.words)
         if is_torn or any(would_fuse(left, right) for left, right in pairwise(pieces)):
-            raise TextError(f"text must not have a blank within a word; write spaces beside {BLANK}.")
+            raise TextError(f"text must not have a blank within a word; write spaces beside {BLANK}.", "text")
         slots = [encoded.slot_at(gap) for gap in gaps]
         low, high = _nearby(encoded, slots[0], slots[-1], "text between its blanks")
         parts = [encoded.ids[a:b] for a, b in pairwise([low, *slots, high])]
@@ -305,7 +298,7 @@ class Editor:
         encoded = self._encode(text, cuts=found_span)
         first, last = encoded.covering(*found_span)
         if first == last or found_span[0] == found_span[1]:
-            raise TextError(f"span must cover at least one word of the text, got {span!r}.")
+            raise TextError(f"span must cover at least one word of the text, got {span!r}.", "span")
         if encoded.ids[first] in self.special_tokens.opening:
             decoding = replace(decoding, first=self.codec.opening_ids)
 
@@ -341,11 +334,12 @@ class Editor:
         unit: Unit = "sentence",
         top: int = 1,
         *,
+        span: tuple[int, int] | str | None = None,
         style: str | None = None,
         by: operations.Measure | None = None,
         progress: bool = False,
     ) -> operations.Plan[list[Deletion]]:
-        """The tokens (of the model), words, spans of words or sentences that fit least.
+        """The tokens (of the model), words, spans of words or sentences that fit least; or the span that is given.
 
         By default sentences are sorted `by` "information", what they and the rest tell about each other, and words and
         spans by the paper's "ratio" of perplexities; "rank" is the paper's other way, by the perplexity of the text
@@ -354,11 +348,15 @@ class Editor:
         """
         self._check_style(style)
         _check_within("top", top, 1)
-        encoded = self._encode(text)
-        spans = _spans(encoded, unit, self.codec)
-        measure: operations.Measure = by or ("information" if unit == "sentence" else "ratio")
+        given = None if span is None else _find_span(_checked_text(text), span)
+        encoded = self._encode(text, cuts=given or ())
+        spans = _spans(encoded, unit, self.codec) if given is None else [encoded.covering(*given)]
+        if given is not None and spans[0][0] == spans[0][1]:
+            raise TextError(f"span must cover at least one word of the text, got {span!r}.", "span")
+        by_information = unit == "sentence" and given is None
+        measure: operations.Measure = by or ("information" if by_information else "ratio")
         if measure not in get_args(operations.Measure):
-            raise EditorError(f"by must be {' or '.join(get_args(operations.Measure))}, got {by!r}.")
+            raise EditorError(f"by must be {' or '.join(get_args(operations.Measure))}, got {by!r}.", "by")
         window, track = Windows.of(encoded).around, _shown("delete", progress)
         found = yield from operations.omissions(encoded.ids, spans, style, by=measure, window=window, track=track)
         deletions = []
@@ -454,14 +452,14 @@ class Editor:
     ) -> list[Trace]:
         """`transfer` for many texts, which advance together; the results are the same as one by one."""
         if isinstance(texts, str):
-            raise EditorError("texts must be a list of texts; transfer takes a single one.")
+            raise EditorError("texts must be a list of texts; transfer takes a single one.", "texts")
         self._transfer_rules(to, source, preset, max_steps, threshold)
         texts = list(texts)
         for index, text in enumerate(texts if len(texts) > 1 else ()):  # before any work is done
             try:
                 self.check(text)
             except TextError as error:
-                raise TextError(f"texts[{index}]: {error}") from None
+                raise TextError(f"texts[{index}]: {error}", "texts") from None
         how = {"to": to, "source": source, "preset": preset, "max_steps": max_steps, "threshold": threshold}
         traces: list[Trace] = []
         for first in _shown("transfer", progress)(range(0, len(texts), TEXTS_AT_ONCE)):
@@ -469,7 +467,7 @@ class Editor:
                 Call("transfer", {"text": text, "keep": keep, **how}) for text in texts[first : first + TEXTS_AT_ONCE]
             ]
             for found in self.answer_all(calls):
-                if isinstance(found, ValueError):
+                if isinstance(found, RequestError):
                     raise found
                 traces.append(found)
         return traces
@@ -521,20 +519,20 @@ class Editor:
     def correct_all(self, texts: Iterable[str], *, progress: bool = False, **how: Any) -> list[Correction]:
         """`correct` for many texts, which advance together; the results are the same as one by one."""
         if isinstance(texts, str):
-            raise EditorError("texts must be a list of texts; correct takes a single one.")
+            raise EditorError("texts must be a list of texts; correct takes a single one.", "texts")
         texts = list(texts)
         corrections: list[Correction] = []
         for first in _shown("correct", progress)(range(0, len(texts), TEXTS_AT_ONCE)):
             calls = [Call("correct", {"text": text, **how}) for text in texts[first : first + TEXTS_AT_ONCE]]
             for found in self.answer_all(calls):
-                if isinstance(found, ValueError):
+                if isinstance(found, RequestError):
                     raise found
                 corrections.append(found)
         return corrections
 
     def _correction_rules(self, threshold: float | None, max_rounds: int | None) -> operations.CorrectionRules:
         if self.engine.format.correct is None:
-            raise EditorError("This model has not learnt to correct.")
+            raise EditorError("This model has not learnt to correct; name one that has.", "model")
         rules = operations.CorrectionRules(**self.model.config.editor.get("correct", {}))
         if threshold is not None:
             check_number("threshold", threshold)
@@ -621,19 +619,19 @@ class Editor:
     def _encode(self, text: str, *, may_be_empty: bool = False, cuts: Sequence[int] = ()) -> EncodedText:
         encoded = self.codec.encode(_checked_text(text), cuts=cuts)
         if not encoded.ids and not may_be_empty:
-            raise TextError("text must not be empty.")
+            raise TextError("text must not be empty.", "text")
         longest = max((word.last - word.first for word in encoded.words), default=0)
         if longest > MAX_TOKENS:
-            raise TextError(f"text has a word of {longest:,} tokens; at most {MAX_TOKENS} are accepted.")
+            raise TextError(f"text has a word of {longest:,} tokens; at most {MAX_TOKENS} are accepted.", "text")
         return encoded
 
     def _encode_short(self, text: str) -> EncodedText:
         # Few tokens have more than 64 characters: refuse what is far too long before reading it.
         if len(_checked_text(text)) > 64 * MAX_TOKENS:
-            raise TextError(f"text has {len(text):,} characters; at most {MAX_TOKENS} tokens are accepted.")
+            raise TextError(f"text has {len(text):,} characters; at most {MAX_TOKENS} tokens are accepted.", "text")
         encoded = self._encode(text)
         if len(encoded.ids) > MAX_TOKENS:
-            raise TextError(f"text has {len(encoded.ids):,} tokens; at most {MAX_TOKENS} are accepted.")
+            raise TextError(f"text has {len(encoded.ids):,} tokens; at most {MAX_TOKENS} are accepted.", "text")
         return encoded
 
     def _transfer_rules(
@@ -653,7 +651,7 @@ class Editor:
     def rules(self, preset: str) -> SearchRules | PaperRules:
         """What a preset of `transfer` means for this model."""
         if preset not in PRESETS:
-            raise EditorError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}.")
+            raise EditorError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}.", "preset")
         settings = self.model.config.editor.get("presets", {}).get(preset, {})
         return PaperRules(**settings) if preset == "paper" else SearchRules(**settings)
 
@@ -684,18 +682,18 @@ class Editor:
             raise EditorError("This model has no styles to transfer between.")
         for argument, style in (("to", to), ("source", source)):
             if (style is not None or argument == "to") and style not in self.styles:
-                raise EditorError(f"{argument} must be one of {', '.join(self.styles)}, got {style!r}.")
+                raise EditorError(f"{argument} must be one of {', '.join(self.styles)}, got {style!r}.", argument)
         if to == source:
-            raise EditorError(f"source must differ from the target style, got {to!r} for both.")
+            raise EditorError(f"source must differ from the target style, got {to!r} for both.", "source")
         self._check_classifier()
 
     def _check_style(self, style: str | None) -> None:
         if not isinstance(style, str | None):
-            raise EditorError(f"style must be one of {', '.join(self.styles)}, got {style!r}.")
+            raise EditorError(f"style must be one of {', '.join(self.styles)}, got {style!r}.", "style")
         try:
             self.engine.format.right_end(style)
         except ValueError as error:
-            raise EditorError(str(error)) from None
+            raise EditorError(str(error), "style") from None
 
 
 def _likeliest(styles: Mapping[str, float], *, other_than: str) -> str:
@@ -723,7 +721,7 @@ def _kept_tokens(text: Sentences, keep: Sequence[str]) -> list[frozenset[int]]:
 def _phrases(keep: Sequence[str]) -> Sequence[str]:
     phrases = [keep] if isinstance(keep, str) else keep
     if not isinstance(phrases, Sequence) or not all(isinstance(phrase, str) for phrase in phrases):
-        raise EditorError(f"keep must be a list of words or phrases, got {keep!r}.")
+        raise EditorError(f"keep must be a list of words or phrases, got {keep!r}.", "keep")
     return phrases
 
 
@@ -783,20 +781,20 @@ def _find_span(text: str, span: tuple[int, int] | str) -> tuple[int, int]:
         # Whole words, if there are such: "art" in "the start of art" is the last word, not part of another.
         start, end = next(iter(_occurrences(text, span)), (text.find(span), text.find(span) + len(span)))
         if not span or start < 0:
-            raise TextError(f"span must be part of the text, got {span!r}.")
+            raise TextError(f"span must be part of the text, got {span!r}.", "span")
         return start, end
     if not (isinstance(span, Collection) and len(span) == 2 and all(isinstance(offset, Integral) for offset in span)):
-        raise EditorError(f"span must be a part of the text, or two character offsets, got {span!r}.")
+        raise EditorError(f"span must be a part of the text, or two character offsets, got {span!r}.", "span")
     start, end = span
     if not 0 <= start <= end <= len(text):
-        raise TextError(f"span must lie within 0..{len(text)}, got {span!r}.")
+        raise TextError(f"span must lie within 0..{len(text)}, got {span!r}.", "span")
     return start, end
 
 
 def _nearby(encoded: EncodedText, first: int, last: int, what: str) -> tuple[int, int]:
     """The tokens of a text that tokens [first, last) are seen among: all of them, unless it is long."""
     if last - first > MAX_TOKENS:
-        raise TextError(f"{what} has {last - first:,} tokens; at most {MAX_TOKENS} are accepted.")
+        raise TextError(f"{what} has {last - first:,} tokens; at most {MAX_TOKENS} are accepted.", what.split()[0])
     return Windows.of(encoded).around(first, last, MAX_TOKENS)
 
 
@@ -823,7 +821,7 @@ def _spans(encoded: EncodedText, unit: Unit, codec: Codec) -> list[tuple[int, in
         return [(words[i][0], words[i + n - 1][1]) for n in sizes for i in range(len(words) - n + 1)]
     if unit == "sentence":
         return sentence_spans(encoded)
-    raise EditorError(f"unit must be one of {', '.join(get_args(Unit))}, got {unit!r}.")
+    raise EditorError(f"unit must be one of {', '.join(get_args(Unit))}, got {unit!r}.", "unit")
 
 
 def _tokens_of_characters(encoded: EncodedText) -> list[tuple[int, int]]:
@@ -846,43 +844,42 @@ def _decoding(n: int, beam: int | None, max_length: int, sample: bool, top_k: in
         drawing = {"top_k": (top_k, 0), "top_p": (top_p, 1.0), "seed": (seed, 0)}
         for name, (given, unset) in drawing.items():
             if given != unset:
-                raise EditorError(f"{name} is for drawing at random, which was not asked for.")
+                raise EditorError(f"{name} is for drawing at random, which was not asked for.", name)
     elif beam is not None:
-        raise EditorError("beam is for searching, not for drawing at random.")
+        raise EditorError("beam is for searching, not for drawing at random.", "beam")
     for name, number, least in (("max_length", max_length, 1), ("top_k", top_k, 0), ("seed", seed, 0)):
         _check_within(name, number, least)
     check_number("top_p", top_p)
-    try:
-        return Decoding(
-            n_best=n,
-            beam=width,
-            first_beam=FIRST_BEAM if beam is None else 0,
-            max_length=max_length,
-            sample=sample,
-            top_k=top_k,
-            top_p=top_p,
-            seed=seed,
-        )
-    except ValueError as error:
-        raise EditorError(str(error)) from None
+    if not 0 < top_p <= 1:
+        raise EditorError(f"top_p must be above 0 and at most 1, got {top_p}.", "top_p")
+    return Decoding(
+        n_best=n,
+        beam=width,
+        first_beam=FIRST_BEAM if beam is None else 0,
+        max_length=max_length,
+        sample=sample,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+    )
 
 
 def _checked_text(text: object, argument: str = "text") -> str:
     if not isinstance(text, str):
-        raise EditorError(f"{argument} must be a string, got {text!r}.")
+        raise EditorError(f"{argument} must be a string, got {text!r}.", argument)
     return text
 
 
 def check_number(name: str, value: float) -> None:
     """Refuse what is no number, or none that can be compared."""
     if not isinstance(value, int | float) or not math.isfinite(value):
-        raise EditorError(f"{name} must be a number, got {value!r}.")
+        raise EditorError(f"{name} must be a number, got {value!r}.", name)
 
 
 def _check_within(name: str, value: int, least: int, most: int | None = None) -> None:
     if not isinstance(value, Integral):
-        raise EditorError(f"{name} must be a whole number, got {value!r}.")
+        raise EditorError(f"{name} must be a whole number, got {value!r}.", name)
     if value < least:
-        raise EditorError(f"{name} must be at least {least}, got {value}.")
+        raise EditorError(f"{name} must be at least {least}, got {value}.", name)
     if most is not None and value > most:
-        raise EditorError(f"{name} must be at most {most}, got {value}.")
+        raise EditorError(f"{name} must be at most {most}, got {value}.", name)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from xl_editor.context import ContextFormat
+from xl_editor.errors import ModelError
 from xl_editor.geometry import (
     CONTEXT,
     PADDING,
@@ -34,7 +35,7 @@ from xl_editor.geometry import (
     relate,
     stack,
 )
-from xl_editor.model import Cache, FrozenModel, ModelError, XLEditorModel
+from xl_editor.model import Cache, FrozenModel, XLEditorModel
 
 Ids = tuple[int, ...]
 Item = TypeVar("Item")

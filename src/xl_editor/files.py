@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from xl_editor.errors import RequestError
+
 BLOCK_BYTES = 1 << 20
 PARTIAL = ".partial"  # what is being written, before it gets its name
 DAMAGED = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)  # what a packed file raises that is not what it says
@@ -22,7 +24,7 @@ def expanded(path: str | Path) -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError:
-        raise ValueError(f"{path} begins with a home directory that this machine does not know.") from None
+        raise RequestError(f"{path} begins with a home directory that this machine does not know.") from None
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -53,7 +55,7 @@ def unpacked(path: Path) -> Iterator[IO[bytes]]:
         with path.open("rb") as packed, unpack(packed, path.suffix) as stream:
             yield stream
     except DAMAGED as error:
-        raise ValueError(f"{path} cannot be unpacked, it is damaged or not what its name says: {error}.") from None
+        raise RequestError(f"{path} cannot be unpacked, it is damaged or not what its name says: {error}.") from None
 
 
 def content_digest(stream: IO[bytes], salt: bytes = b"") -> str:

@@ -11,7 +11,8 @@ import warnings
 import torch
 from torch import Tensor, nn
 
-from xl_editor.model import ModelError, RelativeAttention, XLEditorConfig, XLEditorModel
+from xl_editor.errors import ModelError
+from xl_editor.model import RelativeAttention, XLEditorConfig, XLEditorModel
 
 
 def quantise(model: XLEditorModel) -> XLEditorModel:

@@ -30,6 +30,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from xl_editor.errors import ModelError
 from xl_editor.files import expanded
 from xl_editor.geometry import Relation
 
@@ -42,10 +43,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
     "relu": lambda x: x.clamp(min=0),  # F.relu's gradient reads its output, which dropout overwrites
 }
-
-
-class ModelError(ValueError):
-    """A model that cannot be built, loaded or asked what it was asked, in one sentence."""
 
 
 @dataclass(frozen=True)

@@ -202,6 +202,16 @@ def test_a_line_that_fails_says_so_and_the_others_are_answered(task, tmp_path):
     assert "at most 512" in found[8]["error"]
 
 
+def test_a_bug_is_no_refusal_of_a_text(editor, task, monkeypatch):
+    def breaks(*_):
+        raise ValueError("zip() argument 2 is shorter than argument 1")
+
+    monkeypatch.setattr("xl_editor.editor.smallest_edits", breaks)
+    monkeypatch.setattr("xl_editor.editor.algorithm_1", breaks)
+    with pytest.raises(ValueError, match="argument 2 is shorter"):
+        task.answer(editor, TEXTS[:4])
+
+
 class Killed(BaseException):
     pass
 

@@ -13,7 +13,8 @@ import pytest
 from serving import free_port, running, serving
 
 from commands import run_here
-from xl_editor.editor import Call, Editor, EditorError
+from xl_editor.editor import Call, Editor
+from xl_editor.errors import EditorError
 from xl_editor.operations import Ongoing
 from xl_editor.server import guard, worker
 from xl_editor.server.app import create_app
@@ -258,6 +259,18 @@ def test_whatever_is_wrong_is_one_typed_sentence(client, path, body, status, kin
     assert error["field"] == field
     assert message in error["error"]
     assert len(error["error"]) < 300
+
+
+def test_a_bug_is_a_500_and_no_refusal(editor, monkeypatch):
+    def breaks(*_, **__):
+        raise ValueError("text of zip() argument 2 is shorter than argument 1")
+
+    monkeypatch.setattr("xl_editor.operations.locate", breaks)
+    with serving(create_app({"toy": editor})) as address:
+        found = httpx2.post(f"{address}/v1/locate", json={"text": "a"})
+        assert httpx2.post(f"{address}/v1/classify", json={"text": "a"}).status_code == 200
+    assert (found.status_code, found.json()["error_type"], found.json()["field"]) == (500, "internal", None)
+    assert "zip" not in found.text
 
 
 def test_a_hundred_megabytes_are_refused_unread(server):

@@ -644,18 +644,12 @@ def test_a_change_is_of_whole_words(page, before, after, change):
     assert found == change
 
 
-@pytest.mark.parametrize(
-    ("text", "start", "end", "left"),
-    [
-        ("The food was good.", 9, 12, "The food good."),
-        ("The food was good.", 0, 3, "Food was good."),
-        ("It was good, really.", 7, 11, "It was, really."),
-        ("One. Two here.", 5, 8, "One. Here."),
-        ("a b", 2, 3, "a"),
-    ],
-)
-def test_what_is_deleted_leaves_no_traces(page, text, start, end, left):
-    assert in_module(page, "text", "(m, ...given) => m.without(...given)", text, start, end) == left
+def test_a_change_that_the_server_tells_is_read_in_code_points(page):
+    change = {"start": 3, "end": 6, "replacement": "b🙂"}
+    found = in_module(
+        page, "text", "(m, text, change) => m.withChange(text, m.changeFrom(text, change))", "🙂🙂 abc d", change
+    )
+    assert found == "🙂🙂 b🙂 d"
 
 
 # --- the screenshots of the docs -----------------------------------------------------------------------------

@@ -13,6 +13,8 @@ from nltk.tokenize import NLTKWordTokenizer
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 
+from xl_editor.errors import RequestError
+
 from .words import UNKNOWN, split_words
 
 # Columns of the sufficient statistics.
@@ -124,6 +126,6 @@ def paired_difference(
 
 def _check_aligned(outputs: Sequence[str], references: Sequence[str]) -> None:
     if len(outputs) != len(references):
-        raise ValueError(f"There are {len(outputs)} outputs for {len(references)} references: one each is needed.")
+        raise RequestError(f"There are {len(outputs)} outputs for {len(references)} references: one each is needed.")
     if not outputs:
-        raise ValueError("There is nothing to score: no outputs and no references.")
+        raise RequestError("There is nothing to score: no outputs and no references.")

@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.progress import track
 
 from xl_editor.editor import Call, Editor
+from xl_editor.errors import RequestError
 from xl_editor.files import unpacked
 
 from .kept import KeptAnswers
@@ -70,13 +71,13 @@ def read_pairs(path: Path, most: int | None = None) -> list[MinimalPair]:
             try:
                 good, bad, field, term, paradigm = map(json.loads(line).__getitem__, FIELDS)
             except (ValueError, KeyError, TypeError, AttributeError):
-                raise ValueError(f"{path} has no pair in line {number}: {', '.join(FIELDS)} are wanted.") from None
+                raise RequestError(f"{path} has no pair in line {number}: {', '.join(FIELDS)} are wanted.") from None
             seen[paradigm] += 1
             if most is None or seen[paradigm] <= most:
                 # One paradigm of the published file writes the field of the others otherwise.
                 pairs.append(MinimalPair(good, bad, field.replace("/", "_"), term, paradigm))
     if not pairs:
-        raise ValueError(f"{path} holds no pairs.")
+        raise RequestError(f"{path} holds no pairs.")
     return pairs
 
 

@@ -21,6 +21,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
+from xl_editor.errors import RequestError
+
 from .correctors import Corrected, Corrector
 from .gleu import Gleu, corpus_gleu
 from .m2 import AnnotatedSentence, EditScores, score_edits
@@ -57,7 +59,7 @@ class References:
             raise FileNotFoundError(f"{directory} has no {split}.ref0.")
         for file in files:
             if len(read_lines(file)) != len(sources):
-                raise ValueError(f"{file} has {len(read_lines(file))} lines, but {split}.src has {len(sources)}.")
+                raise RequestError(f"{file} has {len(read_lines(file))} lines, but {split}.src has {len(sources)}.")
         return cls(sources, tuple(map(read_lines, files)))
 
 
@@ -205,7 +207,7 @@ def clean_sentences(path: Path, n_sentences: int) -> list[str]:
     sentences = (" ".join(sentence.split()) for article in read_articles(path) for sentence in article)
     whole = [sentence for sentence in sentences if is_whole(sentence)]
     if not whole:
-        raise ValueError(f"{path} has no whole sentence of {MIN_WORDS} to {MAX_WORDS} words.")
+        raise RequestError(f"{path} has no whole sentence of {MIN_WORDS} to {MAX_WORDS} words.")
     chosen = Random(SEED).sample(range(len(whole)), min(n_sentences, len(whole)))
     return [whole[index] for index in sorted(chosen)]
 

@@ -13,6 +13,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Protocol
 
+from xl_editor.errors import RequestError
+
 from .treebank import TextEdit, apply
 
 # Kinds of Harper's that tell of taste, not of errors.
@@ -148,5 +150,5 @@ CORRECTORS: dict[str, Callable[[], Corrector]] = {"nothing": Nothing, "harper": 
 
 def open_corrector(name: str) -> Corrector:
     if name not in CORRECTORS:
-        raise ValueError(f"corrector must be one of {', '.join(CORRECTORS)}, got {name!r}.")
+        raise RequestError(f"corrector must be one of {', '.join(CORRECTORS)}, got {name!r}.")
     return CORRECTORS[name]()

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from xl_editor.errors import RequestError
 from xl_editor.files import write_whole
 
 from .words import UNKNOWN, frequent_words, split_words
@@ -106,7 +107,7 @@ class NgramModel:
     def median_perplexity(self, texts: Sequence[str]) -> float:
         """The median over texts: a few odd ones cannot move it."""
         if not texts:
-            raise ValueError("There is no text to take the median perplexity of.")
+            raise RequestError("There is no text to take the median perplexity of.")
         return float(np.median(self.perplexities(texts)))
 
     def save(self, path: Path) -> None:
@@ -141,7 +142,7 @@ class NgramModel:
 def count_ngrams(lines: Sequence[str], order: int = ORDER, min_count: int = MIN_COUNT) -> NgramCounts:
     """Counts the n-grams of tokenised lines, up to the given order."""
     if not lines:
-        raise ValueError("A language model needs at least one line to train on.")
+        raise RequestError("A language model needs at least one line to train on.")
     all_words = frequent_words(lines, at_least=1)
     special = (START, END, UNKNOWN)
     known = [word for word in frequent_words(lines, min_count) if word not in special]

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xl_editor.errors import RequestError
+
 from .bleu import Interval, bleu_of_statistics, middle_95_percent, resampling_weights
 
 MAX_ORDER = 4
@@ -64,12 +66,12 @@ def gleu_statistics(
 ) -> NDArray[np.int64]:
     """What BLEU is computed from, with GLEU's matches: (sentences, references, 10), columns as in `bleu`."""
     if not references:
-        raise ValueError("GLEU needs at least one file of references.")
+        raise RequestError("GLEU needs at least one file of references.")
     if not sources:
-        raise ValueError("There is nothing to score: no sources and no outputs.")
+        raise RequestError("There is nothing to score: no sources and no outputs.")
     for what, lines in (("outputs", outputs), *(("references", lines) for lines in references)):
         if len(lines) != len(sources):
-            raise ValueError(f"There are {len(lines)} {what} for {len(sources)} sources: one each is needed.")
+            raise RequestError(f"There are {len(lines)} {what} for {len(sources)} sources: one each is needed.")
     statistics = np.zeros((len(sources), len(references), 2 + 2 * MAX_ORDER), dtype=np.int64)
     for of_sentence, source, output, *of_source in zip(statistics, sources, outputs, *references, strict=True):
         source_ngrams, output_ngrams = ngrams(source.split()), ngrams(output.split())

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
+from xl_editor.errors import RequestError
 from xl_editor.files import content_digest, unpacked, write_whole
 
 METHODS = 2  # to be raised whenever the same model would answer otherwise
@@ -62,7 +63,7 @@ def claim(directory: Path, name: str, files: Iterable[Path]) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         write_whole(path, written)
     elif path.read_text(encoding="ascii") != written:
-        raise ValueError(
+        raise RequestError(
             f"{directory} holds what was made from other {name} data; choose another directory to work in."
         )
 

@@ -26,6 +26,8 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
+from xl_editor.errors import RequestError
+
 from .style_data import read_lines
 
 BETA = 0.5  # precision weighs twice as much as recall
@@ -116,7 +118,7 @@ def read_m2(path: Path) -> list[AnnotatedSentence]:
         if has_text:
             sentences.append(_read_sentence(path, block))
     if not sentences:
-        raise ValueError(f"{path} holds no sentences.")
+        raise RequestError(f"{path} holds no sentences.")
     return sentences
 
 
@@ -139,7 +141,7 @@ def _read_sentence(path: Path, block: Iterable[tuple[int, str]]) -> AnnotatedSen
             if not start <= end <= len(words):
                 raise ValueError
         except ValueError:
-            raise ValueError(f"{path} has in line {number} no line of an M2 file, or not where it belongs.") from None
+            raise RequestError(f"{path} has in line {number} no line of an M2 file, or not where it belongs.") from None
         wanted = ("" if option == NOTHING else option for option in correction.split("||"))
         edits.append(GoldEdit(start, end, frozenset(tuple(option.split()) for option in wanted)))
     assert words is not None  # a block has lines, and its first is no other
@@ -149,7 +151,7 @@ def _read_sentence(path: Path, block: Iterable[tuple[int, str]]) -> AnnotatedSen
 def score_edits(sentences: Sequence[AnnotatedSentence], outputs: Sequence[str]) -> EditScores:
     """Scores corrected sentences, tokenised as the annotated ones are and in the same order."""
     if len(sentences) != len(outputs):
-        raise ValueError(f"There are {len(outputs)} outputs for {len(sentences)} annotated sentences.")
+        raise RequestError(f"There are {len(outputs)} outputs for {len(sentences)} annotated sentences.")
     total = missing = Counts()
     for sentence, output in zip(sentences, outputs, strict=True):
         made = word_edits(sentence.words, output.split())

@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
+from xl_editor.errors import RequestError
 from xl_editor.files import write_whole
 from xl_editor.training import corpus
 
@@ -120,7 +121,7 @@ def make_tasks(
     """Make `n_tasks` of each kind. No sentence in `seen`, which training had, is in any of them."""
     clean = [article for article in articles if article and not any(sentence in seen for sentence in article)]
     if not clean:
-        raise ValueError("There is no test article without a sentence that training had.")
+        raise RequestError("There is no test article without a sentence that training had.")
     return NewsTasks(
         _distinct(_locate_task, clean, n_tasks, Random(f"locate {seed}")),
         _distinct(_infill_task, clean, n_tasks, Random(f"infill {seed}")),
@@ -140,7 +141,7 @@ def _distinct(
             found[task] = None
         if len(found) == n_tasks:
             return tuple(found)
-    raise ValueError(f"These articles are too few or too short for {n_tasks} tasks of each kind.")
+    raise RequestError(f"These articles are too few or too short for {n_tasks} tasks of each kind.")
 
 
 def _locate_task(articles: Sequence[Article], random: Random) -> LocateTask | None:

@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
+from xl_editor.errors import RequestError
 from xl_editor.files import write_whole
 
 from .words import split_words
@@ -43,7 +44,7 @@ class NgramClassifier:
     def is_style(self, texts: Sequence[str], style: str) -> NDArray[np.bool_]:
         """For each text, whether it is classed as `style`."""
         if style not in self.styles:
-            raise ValueError(f"Unknown style {style!r}: this classifier knows {' and '.join(self.styles)}.")
+            raise RequestError(f"Unknown style {style!r}: this classifier knows {' and '.join(self.styles)}.")
         return (self.logits(texts) > 0) == (style == self.styles[1])
 
     def save(self, directory: Path) -> None:
@@ -63,7 +64,9 @@ class NgramClassifier:
             weights = dict(zip(card["ngrams"], tensors["weights"].tolist(), strict=True))
             return cls(tuple(card["styles"]), weights, float(tensors["bias"]), card["dev_accuracy"])
         except (SafetensorError, ValueError, TypeError, KeyError) as error:
-            raise ValueError(f"{directory} holds no n-gram classifier that can be read; remove it: {error}.") from None
+            raise RequestError(
+                f"{directory} holds no n-gram classifier that can be read; remove it: {error}."
+            ) from None
 
 
 def train_ngram_classifier(train: Mapping[str, Sequence[str]], dev: Mapping[str, Sequence[str]]) -> NgramClassifier:

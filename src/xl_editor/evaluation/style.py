@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
+from xl_editor.errors import RequestError
+
 from .bleu import (
     Interval,
     PairedDifference,
@@ -291,6 +293,6 @@ def check_lines(system: SystemOutputs, data: StyleData) -> None:
     for direction, texts in (("neg2pos", system.neg2pos), ("pos2neg", system.pos2neg)):
         n_expected = len(data.references[direction])
         if len(texts) != n_expected:
-            raise ValueError(
+            raise RequestError(
                 f"{system.name} has {len(texts)} outputs for {direction}, but the test split has {n_expected} texts."
             )

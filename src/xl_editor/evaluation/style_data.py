@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Optional
 
+from xl_editor.errors import RequestError
 from xl_editor.files import unpacked
 
 from .published import paper_order
@@ -96,7 +97,7 @@ class StyleData:
         """A system by name, Copy included."""
         known = {system.name: system for system in (self.copy, *self.systems)}
         if name not in known:
-            raise ValueError(f"There are no outputs of {name!r} in the data: there are {', '.join(known)}.")
+            raise RequestError(f"There are no outputs of {name!r} in the data: there are {', '.join(known)}.")
         return known[name]
 
     @property
@@ -117,7 +118,7 @@ def read_lines(path: Path) -> Lines:
         with unpacked(path) as stream:
             text = stream.read().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} cannot be read: {error}.") from None
+        raise RequestError(f"{path} cannot be read: {error}.") from None
     return tuple(line.strip() for line in text.removesuffix("\n").split("\n")) if text else ()
 
 
@@ -125,7 +126,7 @@ def _read_aligned(path: Path, test: dict[str, Lines], direction: str) -> Lines:
     source_style = direction.split("2")[0]
     lines, n_expected = read_lines(path), len(test[source_style])
     if len(lines) != n_expected:
-        raise ValueError(f"{path} has {len(lines)} lines, but test.{source_style} has {n_expected}.")
+        raise RequestError(f"{path} has {len(lines)} lines, but test.{source_style} has {n_expected}.")
     return lines
 
 

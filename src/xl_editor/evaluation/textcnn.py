@@ -24,6 +24,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from torch.nn import functional
 
+from xl_editor.errors import RequestError
 from xl_editor.files import write_whole
 
 from .words import UNKNOWN, frequent_words, split_words
@@ -158,7 +159,7 @@ class StyleClassifier:
     def is_style(self, texts: Sequence[str], style: str, margin: float = 0.0) -> NDArray[np.bool_]:
         """For each text, whether it is classed as `style`, by a logit above the margin."""
         if style not in self.styles:
-            raise ValueError(f"Unknown style {style!r}: this classifier knows {' and '.join(self.styles)}.")
+            raise RequestError(f"Unknown style {style!r}: this classifier knows {' and '.join(self.styles)}.")
         logits = self.logits(texts)
         return (logits if style == self.styles[1] else -logits) > margin
 
@@ -194,7 +195,7 @@ class StyleClassifier:
                 report=TrainingReport(**card["report"]),
             )
         except (SafetensorError, RuntimeError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"{directory} holds no TextCNN that can be read; remove it: {error}.") from None
+            raise RequestError(f"{directory} holds no TextCNN that can be read; remove it: {error}.") from None
 
 
 def train_textcnn(
@@ -292,7 +293,7 @@ class _Training:
                 told = json.loads(file.metadata()["told"])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (SafetensorError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} holds no training that can be read; remove it: {error}.") from None
+            raise RequestError(f"{path} holds no training that can be read; remove it: {error}.") from None
         self.step, self.best = told["step"], TrainingReport(**told["best"])
         self.model.load_state_dict(_below("model", tensors))
         self.best_weights = _below("best", tensors)
@@ -374,7 +375,7 @@ def _of_trained_length(lines_by_style: LinesByStyle, options: TrainingOptions) -
     }
     for style, lines in kept.items():
         if not lines:
-            raise ValueError(
+            raise RequestError(
                 f"No training or development line of style {style!r} has more than {options.longer_than} "
                 f"and fewer than {options.shorter_than} words."
             )
@@ -384,7 +385,7 @@ def _of_trained_length(lines_by_style: LinesByStyle, options: TrainingOptions) -
 def _two_styles(train: LinesByStyle, dev: LinesByStyle) -> tuple[str, str]:
     styles = tuple(train)
     if len(styles) != 2 or set(dev) != set(styles):
-        raise ValueError(
+        raise RequestError(
             "The TextCNN needs training and development lines of the same two styles, "
             f"but got {', '.join(train)} and {', '.join(dev)}."
         )

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xl_editor.engine import Context, Decoding, Ids, Insertion, Scored
+from xl_editor.errors import RequestError
 
 Result = TypeVar("Result")
 
@@ -148,7 +149,7 @@ def advance(estimator: Estimator, plans: Sequence[Ongoing[Any]]) -> None:
 
 
 def carry_out(estimator: Estimator, plans: Iterable[Plan[Any]]) -> list[Any]:
-    """Carry out plans together; for each its result, or the ValueError by which it refused."""
+    """Carry out plans together; for each its result, or the RequestError by which it refused."""
     ongoing = [Ongoing(plan) for plan in plans]
     while active := [plan for plan in ongoing if not plan.is_finished]:
         advance(estimator, active)
@@ -156,10 +157,10 @@ def carry_out(estimator: Estimator, plans: Iterable[Plan[Any]]) -> list[Any]:
 
 
 def outcome(plan: Ongoing[Any]) -> Any:
-    """What has become of a plan: its result, or the ValueError by which it refused; any other error is raised."""
+    """What has become of a plan: its result, or the RequestError by which it refused; any other error is raised."""
     if plan.error is None:
         return plan.result
-    if isinstance(plan.error, ValueError):
+    if isinstance(plan.error, RequestError):
         return plan.error
     raise plan.error
 

@@ -57,7 +57,7 @@ def postedit(
     """
     for name, value in (("processes", processes), ("chunk_size", chunk_size), ("threads", threads)):
         if value is not None and value < 1:
-            raise JobError(f"{name} must be at least 1, got {value}.")
+            raise JobError(f"{name} must be at least 1, got {value}.", name)
     if target == STANDARD_STREAM and sys.stdout is None:
         raise JobError("Standard output is closed.")
     workers = _workers(engine, to_files=STANDARD_STREAM not in (source, target))
@@ -88,7 +88,7 @@ def _workers(engine: str, *, to_files: bool) -> Workers:
     if engine == "local":
         return local
     if engine != "ray":
-        raise JobError(f"engine must be local or ray, got {engine!r}.")
+        raise JobError(f"engine must be local or ray, got {engine!r}.", "engine")
     if not to_files:
         raise JobError("The engine ray reads and writes files, not standard input and output.")
     from xl_editor.postedit import ray_engine

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from xl_editor.editor import Call, EditorError, Unit, check_number
+from xl_editor.editor import Call, Unit, check_number
+from xl_editor.errors import EditorError, RequestError
 from xl_editor.text import BLANK
 
 if TYPE_CHECKING:
@@ -87,43 +87,36 @@ class Task:
     def check(self, editor: Editor) -> None:
         """Raise `EditorError` for what no text could be processed with."""
         if self.operation not in OPERATIONS:
-            raise EditorError(f"operation must be one of {', '.join(OPERATIONS)}, got {self.operation!r}.")
+            raise EditorError(f"operation must be one of {', '.join(OPERATIONS)}, got {self.operation!r}.", "operation")
         for setting in fields(self):
             is_used = self.operation in USED_BY.get(setting.name, OPERATIONS)
             if not is_used and getattr(self, setting.name) != setting.default:
-                raise EditorError(f"{setting.name} must be left out: {self.operation} does not use it.")
+                raise EditorError(f"{setting.name} must be left out: {self.operation} does not use it.", setting.name)
         if self.threshold is not None:
             check_number("threshold", self.threshold)
         if self.operation == "transfer" and self.to is None:
             raise EditorError("A transfer needs a style to revise into: --to.")
-        (answer,) = self._answer_all(editor, [f"a {BLANK} a" if self.operation == "infill" else "a"])
-        if answer.error is not None:
-            raise EditorError(re.sub("^style ", "to ", answer.error))  # as it is called here
+        (found,) = editor.answer_all([self._call(f"a {BLANK} a" if self.operation == "infill" else "a")])
+        if isinstance(found, RequestError):
+            message, argument = str(found), found.argument
+            if argument == "style":  # as it is not called here
+                message, argument = f"to{message.removeprefix('style')}", "to"
+            raise EditorError(message, argument)
 
     def answer(self, editor: Editor, texts: Sequence[str]) -> list[Answer]:
         """An answer for each text; they are computed together, so that its last bits depend on the others.
 
         A blank one stays as it is.
         """
-        written = iter(self._answer_written(editor, [text for text in texts if text.strip()]))
+        written = iter(self._answer_all(editor, [text for text in texts if text.strip()]))
         return [next(written) if text.strip() else Answer(text) for text in texts]
-
-    def _answer_written(self, editor: Editor, texts: Sequence[str]) -> list[Answer]:
-        try:
-            return self._answer_all(editor, texts)
-        except Exception:  # one of them breaks the others: let it fail alone
-            return [self._answer_or_error(editor, text) for text in texts]
-
-    def _answer_or_error(self, editor: Editor, text: str) -> Answer:
-        try:
-            return self._answer_all(editor, [text])[0]
-        except Exception as error:
-            return Answer(error=_sentence(error))
 
     def _answer_all(self, editor: Editor, texts: Sequence[str]) -> list[Answer]:
         results = editor.answer_all([self._call(text) for text in texts])
         return [
-            Answer(error=_sentence(found)) if isinstance(found, Exception) else self._answer_of(text, found)
+            Answer(error=" ".join(str(found).split()))
+            if isinstance(found, RequestError)
+            else self._answer_of(text, found)
             for text, found in zip(texts, results, strict=True)
         ]
 
@@ -166,11 +159,6 @@ class Task:
             _rounded(trace.style_after[self.to]),
             trace.to_dict() if self.trace else None,
         )
-
-
-def _sentence(error: Exception) -> str:
-    said = " ".join(str(error).split())
-    return said if isinstance(error, ValueError) and said else f"{type(error).__name__}: {said}"
 
 
 def _rounded(value: float) -> float:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import IO, Any, BinaryIO, Protocol, TypeAlias, cast
 
+from xl_editor.errors import RequestError
 from xl_editor.postedit.answers import FIELDS, Answer
 
 Rows: TypeAlias = Any  # a list of lines, as bytes, or a pyarrow.Table
@@ -24,7 +25,7 @@ ROW_GROUP_ROWS = 1 << 16  # of a Parquet file that we write
 DEFAULT_FIELD = "text"
 
 
-class FormatError(ValueError):
+class FormatError(RequestError):
     """An input or output that cannot be read or written at all, in one sentence."""
 
 

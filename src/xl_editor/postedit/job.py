@@ -25,6 +25,7 @@ import torch
 
 from xl_editor import __version__
 from xl_editor.editor import TEXTS_AT_ONCE, Editor, find_model
+from xl_editor.errors import RequestError
 from xl_editor.files import PARTIAL
 from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE
 from xl_editor.postedit import storage
@@ -47,7 +48,7 @@ MANIFEST, PARTS = "manifest.json", "parts"  # what a job keeps in its directory
 CHUNK_SIZE = TEXTS_AT_ONCE  # rows: as many as the editor takes at once
 
 
-class JobError(ValueError):
+class JobError(RequestError):
     """A job that cannot be begun or gone on with, in one sentence."""
 
 
@@ -264,7 +265,8 @@ class Job:
             if begun.get(name) != value:
                 raise JobError(
                     f"{name} is {value!r}, but {self.target} was {was} with {begun.get(name)!r}; "
-                    f"ask for the same, or {to_begin_anew} to begin anew."
+                    f"ask for the same, or {to_begin_anew} to begin anew.",
+                    name,
                 )
 
 
@@ -308,7 +310,7 @@ def plan(
                 "name an output of the same kind, or .jsonl."
             )
         if file.kind.format is LINES and field:
-            raise JobError(f"field must be left out: {file.name} holds plain lines.")
+            raise JobError(f"field must be left out: {file.name} holds plain lines.", "field")
         if file.target_kind.format is LINES and (task.trace or task.operation == "locate"):
             asked = "trace" if task.trace else task.operation
             raise JobError(f"Plain lines have no place for what {asked} tells; name an output .jsonl.")

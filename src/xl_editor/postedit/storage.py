@@ -15,6 +15,7 @@ from typing import IO, Any, BinaryIO, cast
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
+from xl_editor.errors import RequestError
 from xl_editor.files import PARTIAL, content_digest, sync, write_whole
 
 
@@ -23,7 +24,7 @@ def locate(url: str) -> tuple[Any, str]:
     try:
         return fsspec.url_to_fs(url)
     except ImportError as error:
-        raise ValueError(f"{url} cannot be opened: {error}.") from None
+        raise RequestError(f"{url} cannot be opened: {error}.") from None
 
 
 def canonical(url: str) -> str:
@@ -116,7 +117,7 @@ def alone_in(url: str) -> Iterator[None]:
         try:
             fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(f"Another process is at work in {url}.") from None
+            raise RequestError(f"Another process is at work in {url}.") from None
         yield
     finally:
         os.close(directory)

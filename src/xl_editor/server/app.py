@@ -21,6 +21,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from xl_editor.editor import PRESETS, Call, Editor
 from xl_editor.edits import Score, Trace
+from xl_editor.errors import RequestError
 from xl_editor.server import schema
 from xl_editor.server.errors import ApiError, invalid, refused
 from xl_editor.server.guard import Guard
@@ -256,7 +257,7 @@ async def _translated(work: Awaitable[Result], asked: schema.Request) -> Result:
     except asyncio.TimeoutError:
         raise ApiError(503, "The answer took too long; try a shorter text.", kind="timeout") from None
     except CallFailedError as failed:
-        if not isinstance(failed.error, ValueError):
+        if not isinstance(failed.error, RequestError):
             raise failed.error from None
         raise refused(failed.error, type(asked).model_fields, failed.index if asked.is_list else None) from None
 

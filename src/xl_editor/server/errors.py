@@ -7,6 +7,7 @@ from collections.abc import Collection
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
+from xl_editor.errors import RequestError
 from xl_editor.server.schema import Error
 
 KINDS = {
@@ -40,12 +41,10 @@ class ApiError(Exception):
         return JSONResponse(self.body.model_dump(), self.status, self.headers)
 
 
-def refused(error: ValueError, fields: Collection[str], index: int | None = None) -> ApiError:
-    """What the editor refused, by a sentence that begins with the name of the argument."""
-    message = str(error)
-    name = message.split(" ", 1)[0].rstrip(",")
+def refused(error: RequestError, fields: Collection[str], index: int | None = None) -> ApiError:
+    """What the editor refused; one of several texts by its index."""
     where = "" if index is None else f".{index}"
-    return ApiError(422, message, field=f"{name}{where}" if name in fields else None)
+    return ApiError(422, str(error), field=f"{error.argument}{where}" if error.argument in fields else None)
 
 
 def invalid(error: RequestValidationError) -> ApiError:
@@ -62,8 +61,8 @@ def invalid(error: RequestValidationError) -> ApiError:
     message = complaint["msg"].removeprefix("Value error, ")
     if not path and complaint["type"] != "value_error":
         return ApiError(422, "The body must be a JSON object, sent with Content-Type: application/json.")
-    if not path:  # what is wrong with the whole begins with a field's name, too
-        return ApiError(422, message, field=message.split(" ", 1)[0].rstrip(","))
+    if not path:  # what is wrong with the whole, a validator of ours has found
+        return ApiError(422, message, field=complaint["ctx"]["error"].argument)
     # Between the field and the index in a list stand names of pydantic's own.
     field = ".".join([str(path[0]), *(str(part) for part in path[1:] if isinstance(part, int))])
     return ApiError(422, f"{field}: {message}", field=field)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_v
 from xl_editor.editor import Call, Unit
 from xl_editor.edits import Deletion, Edit, Filling, Score, Slot, Trace
 from xl_editor.engine import MAX_LENGTH
+from xl_editor.errors import RequestError
 from xl_editor.operations import Measure
 from xl_editor.text import split_blanks
 
@@ -63,7 +64,9 @@ class Request(BaseModel):
     def _one_of_each_for_every_text(self) -> Request:
         columns = {name: getattr(self, name) for name in self.per_text}
         if len({len(column) if _is_list(column) else None for column in columns.values()}) > 1:
-            raise ValueError(f"{', '.join(columns)} must all be single, or lists of the same length.")
+            raise RequestError(
+                f"{', '.join(columns)} must all be single, or lists of the same length.", self.per_text[0]
+            )
         return self
 
 
@@ -105,7 +108,7 @@ class InfillRequest(_Searched):
     def _few_blanks(self) -> InfillRequest:
         texts = self.text if isinstance(self.text, list) else [self.text]
         if any(len(split_blanks(text)) - 1 > MAX_BLANKS for text in texts):
-            raise ValueError(f"text may hold at most {MAX_BLANKS} blanks.")
+            raise RequestError(f"text may hold at most {MAX_BLANKS} blanks.", "text")
         return self
 
 
@@ -122,9 +125,18 @@ class DeleteRequest(Request):
 
     text: Texts
     unit: Unit = "sentence"
+    span: Annotated[
+        Span | None, Field(description="What would the text be without this? [start, end) in characters, or words.")
+    ] = None
     top: Annotated[int, Field(ge=1, le=MAX_TOP)] = 1
     style: Style | None = None
     by: Measure | None = None
+
+    @model_validator(mode="after")
+    def _one_span_for_one_text(self) -> DeleteRequest:
+        if self.span is not None and self.is_list:
+            raise RequestError("span must be left out for a list of texts.", "span")
+        return self
 
 
 class ClassifyRequest(Request):
@@ -150,7 +162,7 @@ class TransferRequest(Request):
     @model_validator(mode="after")
     def _one_stream_for_one_text(self) -> TransferRequest:
         if self.stream and self.is_list:
-            raise ValueError("stream must be false for a list of texts.")
+            raise RequestError("stream must be false for a list of texts.", "stream")
         return self
 
 

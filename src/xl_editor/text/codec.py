@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
+from xl_editor.errors import RequestError
 from xl_editor.text.encoded import EncodedText, TextFormat, Word
 from xl_editor.text.rewriting import Applied, NewWord, Rewriter, Segment, surface_of, wants_space
 from xl_editor.text.words import CLITICS, NUMBER, TREEBANK_FORMS, Span, is_clitic, key_of, pieces_of, quote_form
@@ -64,7 +65,7 @@ class Codec:
     def __init__(self, tokenizer: Tokenizer, format: TextFormat, special_ids: Collection[int]) -> None:
         unknown = next((i for i in map(tokenizer.token_to_id, _UNKNOWN_TOKENS) if i is not None), None)
         if unknown is None:
-            raise ValueError(f"tokenizer has no unknown token; it needs one of {', '.join(_UNKNOWN_TOKENS)}.")
+            raise RequestError(f"tokenizer has no unknown token; it needs one of {', '.join(_UNKNOWN_TOKENS)}.")
         tokenizer.no_truncation()
         tokenizer.no_padding()
         tokenizer.encode_special_tokens = True  # "<cls>" typed by a user is five characters
@@ -86,7 +87,7 @@ class Codec:
         try:
             tokenizer = Tokenizer.from_file(fspath(path))
         except Exception as error:  # the library has no narrower one
-            raise ValueError(f"{fspath(path)} is no tokenizer: {error}.") from None
+            raise RequestError(f"{fspath(path)} is no tokenizer: {error}.") from None
         special = {i for i, token in tokenizer.get_added_tokens_decoder().items() if token.special}
         for token, i in tokenizer.get_vocab().items():
             if _CONTROL_TOKEN.fullmatch(token):

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from xl_editor.errors import RequestError
 from xl_editor.text.words import Span
 
 
@@ -28,9 +29,9 @@ class TextFormat:
         defaults = {setting.name: setting.default for setting in fields(cls)}
         for key, value in settings.items():
             if key not in defaults:
-                raise ValueError(f"text format has no setting {key!r}; it has {', '.join(defaults)}.")
+                raise RequestError(f"text format has no setting {key!r}; it has {', '.join(defaults)}.")
             if not isinstance(value, (str, type(None)) if key == "number" else type(defaults[key])):
-                raise ValueError(f"text format setting {key!r} cannot be {value!r}.")
+                raise RequestError(f"text format setting {key!r} cannot be {value!r}.")
         return cls(**settings)
 
     def to_dict(self) -> dict[str, Any]:

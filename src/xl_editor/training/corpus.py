@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from xl_editor.errors import RequestError
 from xl_editor.files import DAMAGED, content_digest, sync, sync_tree, unpack
 from xl_editor.text import TOKENIZER_FILE, starts_word
 from xl_editor.training.sampling import Bools, Ints, random_bits, uniform
@@ -47,7 +48,7 @@ COUNTS_FILE = "counts.json"
 ARRAY_FILES = ("sentence_offsets.npy", "article_offsets.npy", "styles.npy", "files.npy")
 
 
-class CorpusError(ValueError):
+class CorpusError(RequestError):
     """Text that cannot be trained on, in one sentence that names the file and, if there is one, the line."""
 
 

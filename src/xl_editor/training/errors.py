@@ -14,6 +14,7 @@ from itertools import accumulate
 from math import inf
 from random import Random
 
+from xl_editor.errors import RequestError
 from xl_editor.training.mistakes import MISTAKES, Change, Passage, read_word
 
 # How often each kind is made, relative to the others that the text offers a place for. Chosen so that the shares come
@@ -102,12 +103,12 @@ class ErrorMaker:
     ) -> None:
         for kind, rate in rates.items():
             if kind not in MISTAKES:
-                raise ValueError(f"There is no kind of error named {kind!r}; there are {', '.join(KINDS)}.")
+                raise RequestError(f"There is no kind of error named {kind!r}; there are {', '.join(KINDS)}.")
             if not 0 <= rate < inf:
-                raise ValueError(f"The rate of {kind} must be finite and not negative, got {rate}.")
+                raise RequestError(f"The rate of {kind} must be finite and not negative, got {rate}.")
         for name, value in (("clean_share", clean_share), ("errors_per_word", errors_per_word)):
             if not 0 <= value <= 1:
-                raise ValueError(f"{name} must be between 0 and 1, got {value}.")
+                raise RequestError(f"{name} must be between 0 and 1, got {value}.")
         _require("codespell_lib", "lemminflect")
         self.rates = {kind: float(rates[kind]) for kind in KINDS if rates.get(kind)}  # in the order of KINDS
         self.clean_share = clean_share
@@ -125,7 +126,7 @@ class ErrorMaker:
     def spoil_once(self, text: str, kind: str, random: Random) -> Spoiled | None:
         """Exactly one error of this kind, or None where the text offers no place for it."""
         if kind not in MISTAKES:
-            raise ValueError(f"There is no kind of error named {kind!r}; there are {', '.join(KINDS)}.")
+            raise RequestError(f"There is no kind of error named {kind!r}; there are {', '.join(KINDS)}.")
         passage = Passage(text)
         places = _places(passage, kind)
         for _ in range(ROUNDS):

@@ -19,6 +19,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
+from xl_editor.errors import RequestError
 from xl_editor.files import expanded
 from xl_editor.text import TextFormat
 from xl_editor.training.corpus import Source
@@ -32,7 +33,7 @@ Files = tuple[Source, ...]  # as written in the recipe: paths not yet resolved
 Number = int | float
 
 
-class RecipeError(ValueError):
+class RecipeError(RequestError):
     """A recipe that cannot be trained, in one sentence."""
 
 

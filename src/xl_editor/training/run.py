@@ -30,6 +30,7 @@ from transformers import MarianConfig, MarianMTModel, TrainingArguments, set_see
 from xl_editor.context import ContextFormat
 from xl_editor.cores import n_usable_cores
 from xl_editor.editor import find_model
+from xl_editor.errors import RequestError
 from xl_editor.files import write_whole
 from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE, XLEditorConfig, XLEditorModel, load_config
 from xl_editor.text import TOKENIZER_FILE, Codec, TextFormat
@@ -78,7 +79,7 @@ print(seconds(factors) / seconds(factors.bfloat16()))
 WORTH_ROUNDING = 1.3  # times as fast must the products be: casts take some of it back
 
 
-class RunError(ValueError):
+class RunError(RequestError):
     """A run that cannot start or go on, in one sentence."""
 
 

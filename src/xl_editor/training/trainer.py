@@ -21,6 +21,7 @@ from torch import Tensor
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
+from xl_editor.errors import RequestError
 from xl_editor.files import PARTIAL, sync, sync_tree, write_whole
 from xl_editor.geometry import PADDING
 from xl_editor.training.muon import Muon, parameter_groups
@@ -34,7 +35,7 @@ KEPT_CHECKPOINTS = 2
 PARTS = ("insertion", "correction")  # of the loss, where a run learns both
 
 
-class SaveError(ValueError):
+class SaveError(RequestError):
     """What cannot be written, in one sentence."""
 
 
@@ -58,7 +59,7 @@ def rounded_products(precision: str, device: torch.device) -> torch.autocast:
     return torch.autocast(device.type, torch.bfloat16, enabled=product_dtype(precision) == torch.bfloat16)
 
 
-class DivergedError(ValueError):
+class DivergedError(RequestError):
     """A run whose loss is no number any more."""
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
+from xl_editor.errors import RequestError
 from xl_editor.text import TOKENIZER_FILE
 
 Kind = Literal["word", "bpe", "unigram"]
@@ -32,7 +33,7 @@ CORRECT = "<correct>"  # at the right end of a text that is to be corrected; onl
 MIN_LEARNT = {"bpe": 256, "unigram": 1}
 
 
-class VocabularyError(ValueError):
+class VocabularyError(RequestError):
     """A tokenizer that cannot be made or loaded, in one sentence."""
 
 

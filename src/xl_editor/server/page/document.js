@@ -56,10 +56,10 @@ export class Document extends EventTarget {
     }
   }
 
-  /** A chosen change: `details` are the server's numbers, `review` replaces what would follow by itself. */
-  apply(text, kind, details = {}, review = null) {
+  /** A chosen change: `details` are what the server said of it, `review` replaces what would follow by itself. */
+  apply(text, kind, details = {}, review = null, told = null) {
     text = cleaned(text);
-    const change = changeBetween(this.text, text);
+    const change = told ?? changeBetween(this.text, text);
     this.#push({ text, kind, label: labelOf(change), details, review: review ?? follow(this.now.review, change) });
   }
 

@@ -5,7 +5,7 @@ import { byId, make } from "./dom.js";
 import { odds, percent, signed } from "./numbers.js";
 import { accept, canReject, follow, newEdit, reject } from "./review.js";
 import { attempt, newTeller } from "./status.js";
-import { changeBetween } from "./text.js";
+import { changeFrom } from "./text.js";
 
 const BETWEEN_EDITS = 600; // ms, so that each can be seen to happen
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
@@ -87,10 +87,10 @@ export class StylePanel {
   /** An edit of the run happens. */
   #make(answer, target) {
     const document = this.#document;
-    const change = changeBetween(document.text, answer.text);
+    const change = changeFrom(document.text, answer.change);
     this.#expected = answer.text;
     const edit = newEdit((this.#nextId += 1), { ...answer, target }, change);
-    document.apply(answer.text, "style", answer, [...follow(document.now.review, change, edit.id), edit]);
+    document.apply(answer.text, "style", answer, [...follow(document.now.review, change, edit.id), edit], change);
   }
 
   #accept(ids) {

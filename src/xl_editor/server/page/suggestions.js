@@ -3,7 +3,7 @@
 
 import { byId, make } from "./dom.js";
 import { odds, percent, signed } from "./numbers.js";
-import { codePoints, withBlankAt, withEscapes, without } from "./text.js";
+import { codePoints, withBlankAt, withEscapes } from "./text.js";
 
 const N = 8; // suggestions
 const LOOKS = 6; // places in the list of those worth a look
@@ -129,27 +129,24 @@ export async function fillingsOf(ask, text) {
 
 /** What could stand in place of a span; nothing, too, with its odds. */
 export async function replacementsOf(ask, text, place) {
-  const [start, end] = [codePoints(text, place.start), codePoints(text, place.end)];
-  const [left, words, right] = [text.slice(0, place.start), text.slice(place.start, place.end), text.slice(place.end)];
-  const [{ edits }, { results }] = await Promise.all([
-    ask("replace", { text, span: [start, end], n: N }),
-    ask("score", { left: [left, left], inserted: ["", words], right: [right, right] }),
+  const span = [codePoints(text, place.start), codePoints(text, place.end)];
+  const [{ edits }, { deletions }] = await Promise.all([
+    ask("replace", { text, span, n: N }),
+    ask("delete", { text, span }),
   ]);
-  const [nothing, standing] = results;
-  const log_odds = nothing.logprob - standing.logprob;
-  const rest = without(text, place.start, place.end);
-  const deletion = { words: "delete", kind: "delete", text: rest, ...numbers(log_odds, nothing.logprob) };
+  const [{ text: rest, log_odds }] = deletions;
+  const deletion = { words: "delete", kind: "delete", text: rest, ...numbers({ log_odds }) };
   const others = edits.filter((edit) => edit.inserted).map((edit) => ({
     words: edit.inserted,
     kind: "replace",
     text: edit.text,
-    ...numbers(edit.log_odds, edit.logprob),
+    ...numbers({ log_odds: edit.log_odds, logprob: edit.logprob }),
   }));
   return [...others, deletion].sort((a, b) => b.strength - a.strength);
 
-  function numbers(log_odds, logprob) {
-    const title = `log odds ${signed(log_odds)}`;
-    return { strength: log_odds, number: odds(log_odds), title, details: { log_odds, logprob } };
+  function numbers(details) {
+    const title = `log odds ${signed(details.log_odds)}`;
+    return { strength: details.log_odds, number: odds(details.log_odds), title, details };
   }
 }
 

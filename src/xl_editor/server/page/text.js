@@ -73,16 +73,10 @@ function isInnerMark(text, at) {
   return kind !== undefined && kind.test(text[at - 1] ?? "") && kind.test(text[at + 1] ?? "");
 }
 
-/** The text without a span, as a writer would leave it: one space, and a capital where one stood. */
-export function without(text, start, end) {
-  const removed = text.slice(start, end);
-  let left = text.slice(0, start);
-  let right = text.slice(end);
-  if (left === "" || isSpace(left.at(-1))) right = right.replace(/^ +/, "");
-  if (/^([.,;:!?)]|$|\n)/.test(right)) left = left.replace(/ +$/, "");
-  const beganSentence = /(^|[.!?]\s*)$/.test(left) && /^\p{Lu}/u.test(removed);
-  if (beganSentence) right = right.replace(/^\p{Ll}/u, (letter) => letter.toUpperCase());
-  return left + right;
+/** A change that the server tells of ({start, end, replacement}), in the page's own offsets. */
+export function changeFrom(text, { start, end, replacement }) {
+  const units = unitOffsets(text);
+  return { start: units[start], removed: text.slice(units[start], units[end]), inserted: replacement };
 }
 
 /** The one change, of whole words, that makes a text of another: {start, removed, inserted}. */
