@@ -299,6 +299,77 @@ def transfer(
 
 
 @app.command()
+def correct(
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts, or files; '-' or nothing: standard input.")] = None,
+    model: Model = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="What the log-odds of a correction must reach: lower is bolder.")
+    ] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="A phrase that is never changed; may be repeated.")] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="Show what is changed, not only the result.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing: show what would be, and exit with 1 if anything would.")
+    ] = False,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Write the files anew; the old ones are kept as FILE~.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Correct texts, or whole files, and touch nothing that is right.
+
+    xl-editor correct "He go to school." --diff
+
+    xl-editor correct --check docs/*.md
+    """
+    files = [Path(text) for text in texts or () if text != "-" and Path(text).is_file()]
+    if files and len(files) < len(texts or ()):
+        _refuse("Give texts or files, not both.")
+    if in_place and (not files or check):
+        _refuse("--in-place is for files, and not with --check.")
+    contents = {path: _whole_text(path) for path in files}
+    editor = _load(model)
+    n_changed = 0
+
+    def ask(text: str) -> list[Any]:
+        nonlocal n_changed
+        found = editor.correct(text, threshold=threshold, keep=keep or ())
+        n_changed += bool(found.edits)
+        if check and not found.edits and not as_json:
+            return []
+        return [found if diff or check or as_json else _Plain(found.text)]
+
+    if in_place:
+        for path, text in contents.items():
+            found = editor.correct(text, threshold=threshold, keep=keep or ())
+            if found.edits:
+                _write_in_place(path, found.text)
+            print(f"{path}: {len(found.edits)} corrections", file=sys.stderr)
+        return
+    _answer((list(contents.values()), len(files) > 1) if files else _read(texts, None), as_json, None, ask, alone=True)
+    if check and n_changed:
+        raise typer.Exit(EXIT_SOME_FAILED)
+
+
+def _whole_text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        _refuse(f"{path} is no UTF-8 text file.")
+        raise
+
+
+def _write_in_place(path: Path, text: str) -> None:
+    """The new text in place of the old one, which is kept beside it."""
+    from xl_editor.files import write_whole
+
+    target = path.resolve()  # a link stays one
+    write_whole(target.with_name(f"{target.name}~"), target.read_bytes())
+    mode = target.stat().st_mode
+    write_whole(target, text.encode("utf-8"))
+    target.chmod(mode)
+
+
+@app.command()
 def postedit(
     source: Annotated[str, typer.Argument(metavar="IN", help="A file, a directory, or - for standard input.")],
     output: Annotated[str, typer.Argument(metavar="OUT", help="The same for the output.")],
@@ -495,6 +566,10 @@ def evaluate_correct(
     corrector: Annotated[
         list[str] | None, typer.Option(help="nothing, harper or symspell; may be repeated. All three by default.")
     ] = None,
+    model: Annotated[str | None, typer.Option(help="A model that has learnt to correct, to measure.")] = None,
+    threshold: Annotated[
+        list[float] | None, typer.Option(help="Of --model, instead of its own; may be repeated.")
+    ] = None,
     references: Annotated[
         Path | None, typer.Option(help="A directory such as JFLEG's, with SPLIT.src and SPLIT.ref0, SPLIT.ref1 …")
     ] = None,
@@ -513,7 +588,7 @@ def evaluate_correct(
     """
     with _extra("This", "evaluate,compare"):
         from xl_editor.evaluation.correct import References, clean_sentences, evaluate_corrector, markdown_table
-        from xl_editor.evaluation.correctors import CORRECTORS, open_corrector
+        from xl_editor.evaluation.correctors import CORRECTORS, OurEditor, open_corrector
         from xl_editor.evaluation.m2 import read_m2
 
         if not (references or m2 or clean):
@@ -521,7 +596,10 @@ def evaluate_correct(
         domains = {path.name.partition(".")[0]: path for path in clean or ()}
         if len(domains) < len(clean or ()):
             _refuse("--clean must give files of different names, which name their domains.")
-        correctors = [open_corrector(name) for name in corrector or CORRECTORS]
+        correctors = [open_corrector(name) for name in corrector or (() if model else CORRECTORS)]
+        if model:
+            editor = _load(model)
+            correctors += [OurEditor(editor, one) for one in threshold or [None]]
         opened = References.open(references, split) if references else None
         annotated = read_m2(m2) if m2 else ()
         drawn = {domain: clean_sentences(path, sentences) for domain, path in domains.items()}

@@ -532,7 +532,7 @@ class Editor:
 
     def _correction_rules(self, threshold: float | None, max_rounds: int | None) -> operations.CorrectionRules:
         if self.engine.format.correct is None:
-            raise EditorError("This model has not learnt to correct; name one that has.", "model")
+            raise EditorError("This model has not learnt to correct; name one that has.")
         rules = operations.CorrectionRules(**self.model.config.editor.get("correct", {}))
         if threshold is not None:
             check_number("threshold", threshold)

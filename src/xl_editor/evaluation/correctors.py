@@ -13,6 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Protocol
 
+from xl_editor.editor import Editor
 from xl_editor.errors import RequestError
 
 from .treebank import TextEdit, apply
@@ -143,6 +144,21 @@ class SymSpell:
                 if nearest != word:
                     edits.append(TextEdit(*match.span(), nearest))
         return edits
+
+
+class OurEditor:
+    """A model of ours, with its own threshold unless another is given."""
+
+    def __init__(self, editor: Editor, threshold: float | None = None) -> None:
+        self.name = "XL-Editor" if threshold is None else f"XL-Editor, threshold {threshold:g}"
+        self._editor = editor
+        self._threshold = threshold
+
+    def correct(self, texts: Sequence[str]) -> list[Corrected]:
+        found = self._editor.correct_all(texts, threshold=self._threshold, n=0)
+        return [
+            Corrected(one.text, tuple(TextEdit(edit.start, edit.end, edit.new) for edit in one.edits)) for one in found
+        ]
 
 
 CORRECTORS: dict[str, Callable[[], Corrector]] = {"nothing": Nothing, "harper": Harper, "symspell": SymSpell}

@@ -64,9 +64,7 @@ class NgramClassifier:
             weights = dict(zip(card["ngrams"], tensors["weights"].tolist(), strict=True))
             return cls(tuple(card["styles"]), weights, float(tensors["bias"]), card["dev_accuracy"])
         except (SafetensorError, ValueError, TypeError, KeyError) as error:
-            raise RequestError(
-                f"{directory} holds no n-gram classifier that can be read; remove it: {error}."
-            ) from None
+            raise RequestError(f"{directory} holds no readable n-gram classifier; remove it: {error}.") from None
 
 
 def train_ngram_classifier(train: Mapping[str, Sequence[str]], dev: Mapping[str, Sequence[str]]) -> NgramClassifier:
