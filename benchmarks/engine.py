@@ -40,9 +40,9 @@ from arithmetic import count_multiply_adds, least_to_score
 from naive import Naive
 from xl_editor import Editor
 from xl_editor.cores import n_usable_cores
-from xl_editor.editor import find_model
 from xl_editor.engine import Context, Decoding, Engine, Ids, Insertion
 from xl_editor.geometry import insertion_places, relate, stack
+from xl_editor.models import find_model
 from xl_editor.operations.questions import Estimator, carry_out
 from xl_editor.operations.transfer import PaperRules, algorithm_1, candidates
 

@@ -3,8 +3,8 @@
 import pytest
 
 from xl_editor import Editor
-from xl_editor.editor import bundled_models
 from xl_editor.errors import TextError
+from xl_editor.models import bundled_models
 
 pytestmark = pytest.mark.skipif("yelp" not in bundled_models(), reason="no model is bundled yet")
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from xl_editor import Editor
-from xl_editor.editor import bundled_models
 from xl_editor.errors import EditorError, ModelError
+from xl_editor.models import bundled_models
 
 pytestmark = pytest.mark.skipif(
     "yelp" not in bundled_models() or "fbgemm" not in torch.backends.quantized.supported_engines,

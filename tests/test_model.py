@@ -16,6 +16,7 @@ from conftest import tiny_model
 from xl_editor.errors import ModelError
 from xl_editor.geometry import Relation, concatenate, inserted_places, insertion_places, plain_places, relate, stack
 from xl_editor.model import ACTIVATIONS, Dropout, RelativeAttention, XLEditorConfig, XLEditorModel
+from xl_editor.models import find_model
 
 VOCAB = 31
 
@@ -445,4 +446,4 @@ def test_bad_checkpoints_are_refused(tmp_path):
 
 def test_unknown_names_are_one_sentence(tmp_path):
     with pytest.raises(ModelError, match="not a directory with a model"):
-        XLEditorModel.from_pretrained(tmp_path / "nowhere")
+        find_model(tmp_path / "nowhere")

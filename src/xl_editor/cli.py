@@ -626,7 +626,7 @@ def reproduce_style(
         from xl_editor.evaluation.reproduce_style import reproduce_style as run
         from xl_editor.evaluation.style import open_judges
         from xl_editor.evaluation.style_data import StyleData
-    from xl_editor.editor import bundled_models
+    from xl_editor.models import bundled_models
 
     opened = StyleData.open(data)
     if model is None and opened.name not in bundled_models():
@@ -668,8 +668,8 @@ def reproduce_news(
 @app.command()
 def models(as_json: Json = False) -> None:
     """List the bundled models."""
-    from xl_editor.editor import bundled_models
     from xl_editor.model import load_config
+    from xl_editor.models import bundled_models
 
     answers = {_default_model(of_styles=False): "what names no style"}
     answers[_default_model(of_styles=True)] = "transfer, classify, and --style"
@@ -758,7 +758,7 @@ def serve(
     _prepare_torch()
     with _extra("Serving", "serve"):
         from xl_editor.server.run import LOOPBACK, run
-    from xl_editor.editor import bundled_models
+    from xl_editor.models import bundled_models
 
     key = os.environ.get("XL_EDITOR_API_KEY", "").strip()
     if api_key_file:
@@ -829,7 +829,7 @@ def _prepare_torch(*, to_train: bool = False) -> None:
 
 
 def _default_model(*, of_styles: bool) -> str:
-    from xl_editor.editor import DEFAULTS, bundled_models
+    from xl_editor.models import DEFAULTS, bundled_models
 
     bundled = bundled_models()
     wanted = DEFAULTS[of_styles]

@@ -38,7 +38,8 @@ from xl_editor.edits import (
 from xl_editor.engine import MAX_LENGTH, Context, Decoding, Engine, Ids, Insertion
 from xl_editor.errors import EditorError, ModelError, RequestError, TextError
 from xl_editor.int8 import Int8Linear, quantise
-from xl_editor.model import CONFIG_FILE, XLEditorModel, find_directory
+from xl_editor.model import CONFIG_FILE, XLEditorModel
+from xl_editor.models import find_model
 from xl_editor.operations.search import SearchRules, smallest_edits
 from xl_editor.operations.transfer import PaperRules, Revision, SpecialTokens, algorithm_1
 from xl_editor.sentences import begins_sentence, list_marker
@@ -58,8 +59,6 @@ from xl_editor.text.slots import is_protected, slot_edit
 from xl_editor.traces import Sentences, TraceWriter
 from xl_editor.windows import Windows, correction_windows, sentence_spans
 
-BUNDLED = Path(__file__).parent / "models"
-DEFAULTS = ("news", "yelp")  # of the bundled models: for what names no style, and for what does
 MAX_TOKENS = 512  # of a text that is asked about as a whole, and of what is filled or replaced and its context
 MAX_SPAN_WORDS = 4  # of what `delete(unit="span")` considers
 MAX_ANSWERS = 100  # of `infill` and `replace`: the search for n takes time that grows with n²
@@ -735,24 +734,6 @@ def _occurrences(text: str, phrase: str, flags: int = 0) -> list[tuple[int, int]
     before = r"(?<!\w)" if words[0][0].isalnum() and not is_clitic else ""
     after = r"(?!\w)" if words[-1][-1].isalnum() else ""
     return [found.span() for found in re.finditer(before + pattern + after, text, flags)]
-
-
-def bundled_models() -> dict[str, Path]:
-    """The models that came with the package, by name; first those that answer where none is named."""
-    names = sorted((path.parent.name for path in BUNDLED.glob("*/config.json")), key=lambda n: (n not in DEFAULTS, n))
-    return {name: BUNDLED / name for name in names}
-
-
-def find_model(name: str | Path) -> Path:
-    """A bundled model, a directory or a model of the hub."""
-    bundled = bundled_models()
-    if str(name) in bundled:
-        return bundled[str(name)]
-    try:
-        return find_directory(name)
-    except ModelError as error:
-        known = f" Bundled models: {', '.join(bundled)}." if bundled else ""
-        raise ModelError(f"{error}{known}") from None
 
 
 def _as_spaced(text: str, spans: Sequence[tuple[int, int]], pieces: Sequence[str]) -> tuple[str, tuple[Span, ...]]:

@@ -31,7 +31,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from xl_editor.errors import ModelError
-from xl_editor.files import expanded
 from xl_editor.geometry import Relation
 
 CONFIG_FILE = "config.json"
@@ -507,9 +506,9 @@ class XLEditorModel(nn.Module):
         shutil.copymode(directory / CONFIG_FILE, directory / WEIGHTS_FILE)  # its writer lets nobody else read it
 
     @classmethod
-    def from_pretrained(cls, name: str | Path, dtype: torch.dtype = torch.float32) -> XLEditorModel:
-        """Load one of our directories, any XLNet checkpoint directory, or a hub id; ready to predict."""
-        directory = find_directory(name)
+    def from_pretrained(cls, directory: str | Path, dtype: torch.dtype = torch.float32) -> XLEditorModel:
+        """Load one of our directories, or any XLNet checkpoint directory; ready to predict. `models` finds them."""
+        directory = Path(directory)
         config = load_config(directory)
         model = cls(config, initialise=False)
         model.load_weights(directory / WEIGHTS_FILE)
@@ -597,22 +596,6 @@ def _bounds(distance: Tensor) -> tuple[int, int]:
         return 0, 0
     low, high = torch.aminmax(distance)
     return int(low), int(high)
-
-
-def find_directory(name: str | Path) -> Path:
-    """A model's directory: the one given, or a hub's, downloaded."""
-    path = expanded(name)
-    if path.is_dir():
-        return path
-    if path.exists() or str(name).startswith((".", "/", "~")):
-        raise ModelError(f"{name} is not a directory with a model in it.")
-    from huggingface_hub import snapshot_download  # costs a second to import, and most models are local
-
-    try:
-        return Path(snapshot_download(str(name), allow_patterns=["*.json", WEIGHTS_FILE, "*.model"]))
-    except Exception as error:
-        reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
-        raise ModelError(f"{name!r} is no directory, and huggingface.co does not give it ({reason}).") from None
 
 
 def load_config(directory: Path) -> XLEditorConfig:

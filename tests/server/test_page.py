@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from serving import free_port, running, serving
 
-from xl_editor.editor import bundled_models
+from xl_editor.models import bundled_models
 from xl_editor.server.app import create_app
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")

@@ -14,9 +14,9 @@ from transformers import XLNetConfig, XLNetLMHeadModel, XLNetTokenizer
 
 from xl_editor import Editor
 from xl_editor.context import ContextFormat
-from xl_editor.editor import bundled_models
 from xl_editor.geometry import END_OF_INSERTION, PADDING, Places, relate
 from xl_editor.model import XLEditorModel
+from xl_editor.models import bundled_models
 from xl_editor.training.objectives import IGNORED, Examples, InsertionObjective
 from xl_editor.training.recipe import load_recipe
 from xl_editor.training.run import load_data, make_objective

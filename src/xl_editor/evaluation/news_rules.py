@@ -20,9 +20,10 @@ import torch
 from xl_editor.baselines.l2r import LeftToRight
 from xl_editor.baselines.seq2seq import Seq2Seq
 from xl_editor.context import ContextFormat
-from xl_editor.editor import Editor, find_model
+from xl_editor.editor import Editor
 from xl_editor.engine import DECIMALS, Context, Decoding, Ids, Insertion, Scored
 from xl_editor.model import XLEditorModel, read_settings
+from xl_editor.models import find_model
 from xl_editor.operations import Span, shared_information
 from xl_editor.text import TOKENIZER_FILE, Codec, TextFormat
 

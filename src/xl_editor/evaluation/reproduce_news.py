@@ -16,8 +16,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from xl_editor.editor import find_model
 from xl_editor.model import load_config
+from xl_editor.models import find_model
 from xl_editor.training.card import SUMMARY_FILE, losses, plot_losses, signature
 from xl_editor.training.corpus import Source
 from xl_editor.training.recipe import DataRecipe, ModelRecipe, OptimRecipe, Recipe, SamplingRecipe, VocabularyRecipe

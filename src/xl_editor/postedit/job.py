@@ -24,10 +24,11 @@ from typing import Any, BinaryIO
 import torch
 
 from xl_editor import __version__
-from xl_editor.editor import TEXTS_AT_ONCE, Editor, find_model
+from xl_editor.editor import TEXTS_AT_ONCE, Editor
 from xl_editor.errors import RequestError
 from xl_editor.files import PARTIAL
 from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE
+from xl_editor.models import find_model
 from xl_editor.postedit import storage
 from xl_editor.postedit.answers import Answer, Task
 from xl_editor.postedit.formats import (

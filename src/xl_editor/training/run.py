@@ -29,10 +29,10 @@ from transformers import MarianConfig, MarianMTModel, TrainingArguments, set_see
 
 from xl_editor.context import ContextFormat
 from xl_editor.cores import n_usable_cores
-from xl_editor.editor import find_model
 from xl_editor.errors import RequestError
 from xl_editor.files import write_whole
 from xl_editor.model import CONFIG_FILE, WEIGHTS_FILE, XLEditorConfig, XLEditorModel, load_config
+from xl_editor.models import find_model
 from xl_editor.text import TOKENIZER_FILE, Codec, TextFormat
 from xl_editor.training.card import CARD_FILE, CURVE_FILE, SUMMARY_FILE, write_card, write_summary
 from xl_editor.training.corpus import Corpus, empty_corpus, find_styles, load_corpus, load_tokenizer
