@@ -190,6 +190,7 @@ class RelativeAttention(nn.Module):
 
     def __init__(self, config: XLEditorConfig) -> None:
         super().__init__()
+        self.d_model = config.d_model
         shape = (config.d_model, config.n_head, config.d_head)
         self.q, self.k, self.v, self.o, self.r = (nn.Parameter(torch.empty(shape)) for _ in range(5))
         self.r_w_bias, self.r_r_bias, self.r_s_bias = (nn.Parameter(torch.empty(shape[1:])) for _ in range(3))
@@ -229,8 +230,8 @@ class RelativeAttention(nn.Module):
         pairs: Pairs,
     ) -> Tensor:
         """*Shape:* rows (B, R, d_model), query (B, R, H, D), keys and values (B, H, K, D)."""
-        batch, n_rows, n_heads, d_head = query.shape
-        if torch.jit.is_tracing():
+        batch, n_rows, n_heads, _ = query.shape
+        if torch.onnx.is_in_onnx_export():
             attended = self._plainly(query.transpose(1, 2), keys, values, positions, pairs)
         else:
             # One small product for the M distinct distances, shared by the batch; then each pair picks its own.
@@ -238,7 +239,8 @@ class RelativeAttention(nn.Module):
             by_distance = by_distance.view(n_heads, batch, n_rows, -1).transpose(0, 1)  # (B, H, R, M)
             bias = by_distance.gather(-1, pairs.position)  # (B, H, R, K)
             attended = self._attend(query.transpose(1, 2), keys, values, bias.add_(pairs.unseen))  # (B, H, R, D)
-        output = self.output(attended.transpose(1, 2).reshape(batch, n_rows, n_heads * d_head))
+        attended = attended.transpose(1, 2)
+        output = self.output(attended.reshape(*attended.shape[:2], self.d_model))
         return self.layer_norm(self.dropout.add(rows, output))
 
     def _plainly(self, query: Tensor, keys: Tensor, values: Tensor, positions: Positions, pairs: Pairs) -> Tensor:
