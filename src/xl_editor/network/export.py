@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
-import onnxruntime
 import torch
 from onnx import FunctionProto, ModelProto, NodeProto, TensorProto, helper
 from torch import Tensor, nn
@@ -37,6 +36,7 @@ from xl_editor.network.graphs import (
     integers_of,
     of_layer,
 )
+from xl_editor.network.runtime import GraphOptimizationLevel, InferenceSession, SessionOptions
 
 OPSET = 20  # the first that knows Gelu
 OURS, MICROSOFT = "xl_editor", "com.microsoft"  # domains of operators
@@ -222,10 +222,10 @@ def _exported(trace: _Trace) -> ModelProto:
                 do_constant_folding=False,
                 dynamo=False,
             )
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        options = SessionOptions()
+        options.graph_optimization_level = GraphOptimizationLevel.ORT_ENABLE_BASIC
         options.optimized_model_filepath = str(simple)
-        onnxruntime.InferenceSession(raw, options, providers=["CPUExecutionProvider"])
+        InferenceSession(raw, options, providers=["CPUExecutionProvider"])
         model = onnx.load(simple)
     others = [domain for domain in model.opset_import if domain.domain]  # all that this ONNX Runtime knows
     for domain in others:

@@ -62,12 +62,14 @@ def read_wanted_weights(directory: Path) -> dict[str, WantedWeights]:
     try:
         index = json.loads(path.read_text(encoding="utf-8"))
         if index["format"] != FORMAT:
-            raise ModelError(f"{path.parent} was written by another version: write it anew with `xl-editor export {directory}`.")
+            raise ModelError(
+                f"{path.parent} was written by another version: write it anew with `xl-editor export {directory}`."
+            )
         return {name: WantedWeights(tuple(w["exact"]), dict(w["rounded"])) for name, w in index["graphs"].items()}
     except FileNotFoundError:
         raise ModelError(
-            f"{directory} has no graphs for ONNX Runtime: `xl-editor export {directory}` writes them, which needs torch "
-            "(pip install 'xl-editor[torch]')."
+            f"{directory} has no graphs for ONNX Runtime: `xl-editor export {directory}` writes them, "
+            "which needs torch (pip install 'xl-editor[torch]')."
         ) from None
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError):
         raise ModelError(f"{path} is damaged: write it anew with `xl-editor export {directory}`.") from None

@@ -7,6 +7,7 @@ answer does not depend on its neighbours.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import weakref
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnxruntime import GraphOptimizationLevel, InferenceSession, OrtValue, SessionOptions
 from safetensors import SafetensorError, safe_open
 
 from xl_editor.config import WEIGHTS_FILE, ModelError, XLEditorConfig, load_config
@@ -39,6 +39,7 @@ from xl_editor.network.graphs import (
     read_wanted_weights,
 )
 from xl_editor.network.protocol import Cache, Floats, Ints, Relation, check_request, own_cache, wanted_by_block
+from xl_editor.network.runtime import GraphOptimizationLevel, InferenceSession, OrtValue, SessionOptions
 
 DISTANCES_AT_ONCE = 64  # what positions are computed for, at least
 DISTANCES_ROUNDED_TO = (
@@ -210,7 +211,6 @@ class _Sessions:
         self._wanted = read_wanted_weights(directory)
         self._made: dict[str, InferenceSession] = {}
         self._making = threading.Lock()
-        self._of_parent: list[InferenceSession] = []
         _alive.add(self)
 
     def get(self, graph: str) -> InferenceSession:
@@ -223,8 +223,9 @@ class _Sessions:
         return made
 
     def forget(self) -> None:
-        """In a forked process: the threads of the parent's sessions are not here, and cannot be waited for either."""
-        self._of_parent += self._made.values()
+        """In a forked process: make new ones, because the threads of the parent's are not here."""
+        for session in self._made.values():
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(session))  # never deleted, which would wait for those threads
         self._made, self._making = {}, threading.Lock()
 
     def _make(self, name: str) -> InferenceSession:
@@ -243,7 +244,9 @@ class _Sessions:
         try:
             return InferenceSession(path, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # of many kinds, none of which ONNX Runtime makes public
-            raise ModelError(f"{path} does not fit the weights beside it, or is damaged: write it anew with `xl-editor export`.") from error
+            raise ModelError(
+                f"{path} does not fit the model beside it, or is damaged: write it anew with `xl-editor export`."
+            ) from error
 
 
 def _weights(path: Path, wanted: WantedWeights) -> Iterable[tuple[str, np.ndarray[Any, Any]]]:
@@ -251,12 +254,18 @@ def _weights(path: Path, wanted: WantedWeights) -> Iterable[tuple[str, np.ndarra
         raise ModelError(f"{path.parent} holds no {path.name} (weights are read from safetensors only).")
     try:
         with safe_open(path, framework="numpy") as file:
+            held = file.keys()
+            missing = [name for name in (*wanted.exact, *wanted.rounded) if name not in held]
+            if missing:
+                raise ModelError(
+                    f"{path} lacks {missing[0]}, which its graphs want: write them anew with `xl-editor export`."
+                )
             for name in wanted.exact:
                 yield name, file.get_tensor(name).astype(np.float32)
             for name, output_axis in wanted.rounded.items():
                 yield from zip(integers_of(name), rounded(file.get_tensor(name), output_axis), strict=True)
     except (SafetensorError, OSError) as error:
-        raise ModelError(f"{path} cannot be read: {error}.") from None
+        raise ModelError(f"{path} is not a readable safetensors file: {error}.") from None
 
 
 def rounded(weight: np.ndarray[Any, Any], output_axis: int) -> tuple[np.ndarray[Any, Any], Floats]:
