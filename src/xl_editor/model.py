@@ -141,9 +141,10 @@ def _dropout_mask(p: float, size: int, dtype: torch.dtype) -> Tensor:
     return torch.rand(size, generator=generator).ge_(p).div_(1 - p).to(dtype)
 
 
+Parts = tuple[Tensor, Tensor]  # those that were known, those that are new
 Rows = slice | Tensor  # some of the rows: from one to another, or by their numbers
 # From (depth, new keys, new values) to all keys and values of that layer.
-Extend = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
+Extend = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]] | Callable[[int, Tensor, Tensor], tuple[Parts, Parts]]
 
 
 @dataclass(frozen=True)
@@ -224,29 +225,33 @@ class RelativeAttention(nn.Module):
         self,
         rows: Tensor,
         query: Tensor,
-        keys: Tensor,
-        values: Tensor,
+        keys: Tensor | Parts,
+        values: Tensor | Parts,
         positions: Positions,
         pairs: Pairs,
     ) -> Tensor:
         """*Shape:* rows (B, R, d_model), query (B, R, H, D), keys and values (B, H, K, D)."""
         batch, n_rows, n_heads, _ = query.shape
-        if torch.onnx.is_in_onnx_export():
-            attended = self._plainly(query.transpose(1, 2), keys, values, positions, pairs)
+        if isinstance(keys, tuple) and isinstance(values, tuple):
+            attended = self._attend_in_parts(query.transpose(1, 2), keys, values, positions, pairs)
         else:
             # One small product for the M distinct distances, shared by the batch; then each pair picks its own.
             by_distance = torch.baddbmm(positions.biases, query.flatten(0, 1).transpose(0, 1), positions.keys)
             by_distance = by_distance.view(n_heads, batch, n_rows, -1).transpose(0, 1)  # (B, H, R, M)
             bias = by_distance.gather(-1, pairs.position)  # (B, H, R, K)
+            assert isinstance(keys, Tensor) and isinstance(values, Tensor)  # noqa: PT018
             attended = self._attend(query.transpose(1, 2), keys, values, bias.add_(pairs.unseen))  # (B, H, R, D)
         attended = attended.transpose(1, 2)
         output = self.output(attended.reshape(*attended.shape[:2], self.d_model))
         return self.layer_norm(self.dropout.add(rows, output))
 
-    def _plainly(self, query: Tensor, keys: Tensor, values: Tensor, positions: Positions, pairs: Pairs) -> Tensor:
-        """The same with no thought of speed: what runs a graph has its own ways. *Shape:* (B, H, R, D)."""
+    def _attend_in_parts(self, query: Tensor, keys: Parts, values: Parts, positions: Positions, pairs: Pairs) -> Tensor:
+        """The same for graphs: keys and values stay in their parts, and are not copied. *Shape:* (B, H, R, D)."""
         bias = (query @ positions.keys + positions.biases).gather(-1, pairs.position) + pairs.unseen
-        return (query @ keys.transpose(2, 3) * self.scale + bias).softmax(-1) @ values
+        scores = torch.cat([query @ part.transpose(2, 3) for part in keys], dim=-1)
+        weights = (scores * self.scale + bias).softmax(-1)
+        n_first = keys[0].shape[2]
+        return weights[..., :n_first] @ values[0] + weights[..., n_first:] @ values[1]
 
     def output(self, attended: Tensor) -> Tensor:
         """*Shape:* (…, H · D) → (…, d_model)."""
@@ -429,10 +434,10 @@ class XLEditorModel(nn.Module):
             else:
                 query = attention.queries(some)
                 key, value = attention.keys_and_values(rows[:, content].contiguous())
-            key, value = extended(depth, key.transpose(1, 2), value.transpose(1, 2))
+            keys, values = extended(depth, key.transpose(1, 2), value.transpose(1, 2))
             if some.shape[1]:
                 some_pairs = pairs.of_rows(last) if is_last else pairs
-                some = layer.ff(attention(some, query, key, value, positions[depth], some_pairs))
+                some = layer.ff(attention(some, query, keys, values, positions[depth], some_pairs))
             rows = some
         return rows
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from xl_editor.config import load_config
 from xl_editor.files import write_whole
-from xl_editor.model import Pairs, Positions, XLEditorModel
+from xl_editor.model import Pairs, Parts, Positions, XLEditorModel
 from xl_editor.network.graphs import (
     ADVANCE,
     DIRECTORY,
@@ -99,17 +99,17 @@ class _Advance(nn.Module):
         keys: list[Tensor],
         values: list[Tensor],
     ) -> tuple[Tensor, ...]:
-        grown: list[tuple[Tensor, Tensor]] = []
+        new: list[tuple[Tensor, Tensor]] = []
 
-        def extended(depth: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-            grown.append((torch.cat([keys[depth], key], dim=2), torch.cat([values[depth], value], dim=2)))
-            return grown[-1]
+        def extended(depth: int, key: Tensor, value: Tensor) -> tuple[Parts, Parts]:
+            new.append((key, value))
+            return (keys[depth], key), (values[depth], value)
 
         positions = [Positions(*of_layer) for of_layer in zip(position_keys, position_biases, strict=True)]
         unseen = torch.where(visible, 0.0, -math.inf).unsqueeze(1)
         pairs = Pairs(position.unsqueeze(1).expand(-1, self.model.config.n_head, -1, -1), unseen)
         states = self.model.read_tokens(distinct, which, content, read, positions, pairs, extended)
-        return states, *(key for key, _ in grown), *(value for _, value in grown)
+        return states, *(key for key, _ in new), *(value for _, value in new)
 
 
 class _Positions(nn.Module):
@@ -161,7 +161,7 @@ def _advance(model: XLEditorModel) -> _Trace:
         of_layers(batch, config.n_head, n_known, config.d_head),
         of_layers(batch, config.n_head, n_known, config.d_head),
     )
-    pairs, known, all_keys = ("batch", "rows", "keys"), ("batch", "", "known", ""), ("batch", "", "keys", "")
+    pairs, known, new = ("batch", "rows", "keys"), ("batch", "", "known", ""), ("batch", "", "content", "")
     inputs: dict[str, tuple[str, ...]] = {
         "distinct": ("distinct",),
         "which": ("batch", "rows"),
@@ -174,7 +174,7 @@ def _advance(model: XLEditorModel) -> _Trace:
         inputs |= {of_layer(name, depth): ("", "", "positions") for depth in layers}
     inputs |= {of_layer(name, depth): known for name in (KEYS, VALUES) for depth in layers}
     outputs: dict[str, tuple[str, ...]] = {"states": ("batch", "read", "")}
-    outputs |= {f"grown_{of_layer(name, depth)}": all_keys for name in (KEYS, VALUES) for depth in layers}
+    outputs |= {f"new_{of_layer(name, depth)}": new for name in (KEYS, VALUES) for depth in layers}
     return _Trace(ADVANCE, _Advance(model), example, inputs, outputs)
 
 

@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,22 +50,50 @@ POSITIONS_KEPT = 32  # ranges of distances
 Positions = dict[str, OrtValue]  # inputs of `advance`
 
 
-@dataclass(frozen=True)
 class OnnxCache:
-    """Keys and values of all content so far, a layer each, (B, H, K, D)."""
+    """Keys and then values of all content so far, a layer each, (B, H, K, D).
 
-    keys: tuple[OrtValue, ...]
-    values: tuple[OrtValue, ...]
+    They get room behind them, so that appending copies what is new and not what is there. What came last is appended
+    only when somebody goes on from here.
+    """
+
+    ROOM = 24  # for more tokens: what is inserted is seldom longer
+
+    def __init__(self, known: Sequence[OrtValue], n_known: int, new: Sequence[OrtValue] = ()) -> None:
+        self._known, self._n_known, self._new = known, n_known, new
+        self._rooms: list[Floats] = []  # the memory of `known`, once it has room
 
     @property
     def size(self) -> int:
-        return int(self.keys[0].shape()[2])
+        return self._n_known + (int(self._new[0].shape()[2]) if self._new else 0)
 
     def select(self, rows: Ints) -> OnnxCache:
-        def selected(part: tuple[OrtValue, ...]) -> tuple[OrtValue, ...]:
-            return tuple(_value(of_layer.numpy()[rows]) for of_layer in part)
+        size = self.size
+        return OnnxCache([_value(part.numpy()[rows, :, :size]) for part in self.known()], size)
 
-        return OnnxCache(selected(self.keys), selected(self.values))
+    def known(self) -> Sequence[OrtValue]:
+        """All there is; behind it may be room, which nobody may see."""
+        size, new = self.size, self._new
+        if self._n_known == 0 and new:
+            self._known = new
+        elif size > self._n_known:
+            if not self._rooms or size > self._rooms[0].shape[2]:
+                self._rooms = [self._with_room(part.numpy()[:, :, : self._n_known], size) for part in self._known]
+                self._known = [_value(room) for room in self._rooms]
+            for room, part in zip(self._rooms, new, strict=True):
+                room[:, :, self._n_known : size] = part.numpy()
+        self._n_known, self._new = size, ()
+        return self._known
+
+    def followed_by(self, new: Sequence[OrtValue]) -> OnnxCache:
+        cache = OnnxCache(self._known, self._n_known, new)
+        cache._rooms = self._rooms
+        return cache
+
+    def _with_room(self, known: Floats, size: int) -> Floats:
+        room = np.zeros((*known.shape[:2], size + self.ROOM, known.shape[3]), dtype=np.float32)
+        room[:, :, : known.shape[2]] = known
+        return room
 
 
 class OnnxNetwork:
@@ -78,8 +106,7 @@ class OnnxNetwork:
         self._sessions = _Sessions(Path(directory), int8, threads or n_usable_cores())
         self._sessions.get(ADVANCE)  # what is wrong with the files is said now
         self._positions = _Positions(self.config, self._sessions)
-        layers = range(self.config.n_layer)
-        self._names = tuple(tuple(of_layer(name, depth) for depth in layers) for name in (KEYS, VALUES))
+        self._names = [of_layer(name, depth) for name in (KEYS, VALUES) for depth in range(self.config.n_layer)]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _opened, (self._directory, self._int8, self._threads)
@@ -89,11 +116,16 @@ class OnnxNetwork:
     ) -> tuple[Floats, OnnxCache]:
         check_request(self.config, ids, relation, n_read, 0 if cache is None else cache.size)
         (batch, n_content), n_rows = ids.shape, relation.distance.shape[1]
-        known = own_cache(cache, OnnxCache) or self._empty_cache(batch)
+        before = own_cache(cache, OnnxCache) or self._empty_cache(batch)
+        known = before.known()
         distinct, which_content = np.unique(ids, return_inverse=True)
         which = np.full((batch, n_rows), len(distinct))  # query rows come after all tokens
         which[:, :n_content] = which_content.reshape(ids.shape)
         positions, position = self._positions.of(relation)
+        visible = relation.visible
+        if n_room := int(known[0].shape()[2]) - before.size:  # between what is known and what is new
+            position = np.insert(position, [before.size] * n_room, 0, axis=2)
+            visible = np.insert(visible, [before.size] * n_room, False, axis=2)
         numbers = np.arange(n_rows)
         given = {
             "distinct": distinct.astype(np.int64),
@@ -101,14 +133,12 @@ class OnnxNetwork:
             "content": numbers[:n_content],
             "read": numbers[n_rows - n_read :],
             "position": position,
-            "visible": relation.visible,
+            "visible": visible,
         }
         inputs = {name: _value(array) for name, array in given.items()} | positions
-        for names, part in zip(self._names, (known.keys, known.values), strict=True):
-            inputs.update(zip(names, part, strict=True))
-        states, *grown = self._sessions.get(ADVANCE).run_with_ort_values(None, inputs)
-        n_layers = self.config.n_layer
-        return states.numpy(), OnnxCache(tuple(grown[:n_layers]), tuple(grown[n_layers:]))
+        inputs.update(zip(self._names, known, strict=True))
+        states, *new = self._sessions.get(ADVANCE).run_with_ort_values(None, inputs)
+        return states.numpy(), before.followed_by(new)
 
     def logprobs(self, states: Floats) -> Floats:
         return self._sessions.get(LOGPROBS).run(None, {"states": states})[0]
@@ -123,7 +153,7 @@ class OnnxNetwork:
 
     def _empty_cache(self, batch: int) -> OnnxCache:
         nothing = _value(np.empty((batch, self.config.n_head, 0, self.config.d_head), dtype=np.float32))
-        return OnnxCache((nothing,) * self.config.n_layer, (nothing,) * self.config.n_layer)
+        return OnnxCache([nothing] * len(self._names), 0)
 
 
 def _opened(directory: Path, int8: bool, threads: int | None) -> OnnxNetwork:
