@@ -246,11 +246,11 @@ class RelativeAttention(nn.Module):
         return self.layer_norm(self.dropout.add(rows, output))
 
     def _attend_in_parts(self, query: Tensor, keys: Parts, values: Parts, positions: Positions, pairs: Pairs) -> Tensor:
-        """The same for graphs: keys and values stay in their parts, and are not copied. *Shape:* (B, H, R, D)."""
+        """The same for graphs: keys, (B, H, D, K), and values, (B, H, K, D), stay in their parts and are not copied."""
         bias = (query @ positions.keys + positions.biases).gather(-1, pairs.position) + pairs.unseen
-        scores = torch.cat([query @ part.transpose(2, 3) for part in keys], dim=-1)
+        scores = torch.cat([query @ part for part in keys], dim=-1)
         weights = (scores * self.scale + bias).softmax(-1)
-        n_first = keys[0].shape[2]
+        n_first = values[0].shape[2]
         return weights[..., :n_first] @ values[0] + weights[..., n_first:] @ values[1]
 
     def output(self, attended: Tensor) -> Tensor:

@@ -116,7 +116,7 @@ def test_one_pass(networks, ask, batch, n, n_queries):
     assert_near(ours.logprobs(flat(found)), theirs.logprobs(flat(expected)))
 
 
-@pytest.mark.parametrize(("batch", "n", "n_queries"), [(1, 12, 3), (5, 30, 2)])
+@pytest.mark.parametrize(("batch", "n", "n_queries"), [(1, 12, 3), (5, 30, 2), (2, 70, 1)])
 def test_context_first_then_a_token_a_step(networks, ask, batch, n, n_queries):
     """Over a cache that grows, of which sequences are selected on the way, some of them twice."""
     problem = ask(n, batch, n, n_queries)

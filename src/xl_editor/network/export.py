@@ -102,8 +102,8 @@ class _Advance(nn.Module):
         new: list[tuple[Tensor, Tensor]] = []
 
         def extended(depth: int, key: Tensor, value: Tensor) -> tuple[Parts, Parts]:
-            new.append((key, value))
-            return (keys[depth], key), (values[depth], value)
+            new.append((key.transpose(2, 3), value))
+            return (keys[depth], new[-1][0]), (values[depth], value)
 
         positions = [Positions(*of_layer) for of_layer in zip(position_keys, position_biases, strict=True)]
         unseen = torch.where(visible, 0.0, -math.inf).unsqueeze(1)
@@ -158,10 +158,10 @@ def _advance(model: XLEditorModel) -> _Trace:
         torch.ones(batch, n_content + n_queries, n_known + n_content, dtype=torch.bool),
         of_layers(config.n_head, config.d_head, n_positions),
         of_layers(config.n_head, 1, n_positions),
-        of_layers(batch, config.n_head, n_known, config.d_head),
+        of_layers(batch, config.n_head, config.d_head, n_known),
         of_layers(batch, config.n_head, n_known, config.d_head),
     )
-    pairs, known, new = ("batch", "rows", "keys"), ("batch", "", "known", ""), ("batch", "", "content", "")
+    pairs = ("batch", "rows", "keys")
     inputs: dict[str, tuple[str, ...]] = {
         "distinct": ("distinct",),
         "which": ("batch", "rows"),
@@ -172,9 +172,11 @@ def _advance(model: XLEditorModel) -> _Trace:
     }
     for name in (POSITION_KEYS, POSITION_BIASES):
         inputs |= {of_layer(name, depth): ("", "", "positions") for depth in layers}
-    inputs |= {of_layer(name, depth): known for name in (KEYS, VALUES) for depth in layers}
+    inputs |= {of_layer(KEYS, depth): ("batch", "", "", "known") for depth in layers}
+    inputs |= {of_layer(VALUES, depth): ("batch", "", "known", "") for depth in layers}
     outputs: dict[str, tuple[str, ...]] = {"states": ("batch", "read", "")}
-    outputs |= {f"new_{of_layer(name, depth)}": new for name in (KEYS, VALUES) for depth in layers}
+    outputs |= {f"new_{of_layer(KEYS, depth)}": ("batch", "", "", "content") for depth in layers}
+    outputs |= {f"new_{of_layer(VALUES, depth)}": ("batch", "", "content", "") for depth in layers}
     return _Trace(ADVANCE, _Advance(model), example, inputs, outputs)
 
 

@@ -51,7 +51,7 @@ Positions = dict[str, OrtValue]  # inputs of `advance`
 
 
 class OnnxCache:
-    """Keys and then values of all content so far, a layer each, (B, H, K, D).
+    """Of all content so far, a layer each, keys, (B, H, D, K), and then values, (B, H, K, D).
 
     They get room behind them, so that appending copies what is new and not what is there. What came last is appended
     only when somebody goes on from here.
@@ -61,39 +61,57 @@ class OnnxCache:
 
     def __init__(self, known: Sequence[OrtValue], n_known: int, new: Sequence[OrtValue] = ()) -> None:
         self._known, self._n_known, self._new = known, n_known, new
-        self._rooms: list[Floats] = []  # the memory of `known`, once it has room
+        self._rooms: Sequence[Floats] = ()  # the memory of what is known, if it may be written to
 
     @property
     def size(self) -> int:
-        return self._n_known + (int(self._new[0].shape()[2]) if self._new else 0)
+        return self._n_known + (_n_tokens(self._new) if self._new else 0)
 
     def select(self, rows: Ints) -> OnnxCache:
-        size = self.size
-        return OnnxCache([_value(part.numpy()[rows, :, :size]) for part in self.known()], size)
-
-    def known(self) -> Sequence[OrtValue]:
-        """All there is; behind it may be room, which nobody may see."""
-        size, new = self.size, self._new
-        if self._n_known == 0 and new:
-            self._known = new
-        elif size > self._n_known:
-            if not self._rooms or size > self._rooms[0].shape[2]:
-                self._rooms = [self._with_room(part.numpy()[:, :, : self._n_known], size) for part in self._known]
-                self._known = [_value(room) for room in self._rooms]
-            for room, part in zip(self._rooms, new, strict=True):
-                room[:, :, self._n_known : size] = part.numpy()
-        self._n_known, self._new = size, ()
-        return self._known
+        return self._in([part.numpy()[rows] for part in self.known()], self.size)
 
     def followed_by(self, new: Sequence[OrtValue]) -> OnnxCache:
         cache = OnnxCache(self._known, self._n_known, new)
         cache._rooms = self._rooms
         return cache
 
-    def _with_room(self, known: Floats, size: int) -> Floats:
-        room = np.zeros((*known.shape[:2], size + self.ROOM, known.shape[3]), dtype=np.float32)
-        room[:, :, : known.shape[2]] = known
-        return room
+    def known(self) -> Sequence[OrtValue]:
+        """All there is; behind it may be room, which nobody may see."""
+        start, end = self._n_known, self.size
+        if start == 0 and self._new:
+            self._known = self._new
+        elif end > start:
+            if not self._rooms or end > _n_tokens(self._known):
+                self._make_room(end + self.ROOM)
+            for room, new in zip(_by_token(self._rooms), _by_token([n.numpy() for n in self._new]), strict=True):
+                room[:, :, start:end] = new
+        self._n_known, self._new = end, ()
+        return self._known
+
+    def _make_room(self, capacity: int) -> None:
+        rooms = []
+        for known in _by_token([part.numpy() for part in self._known]):
+            room = np.zeros((*known.shape[:2], capacity, known.shape[3]), dtype=np.float32)
+            room[:, :, : self._n_known] = known[:, :, : self._n_known]
+            rooms.append(room)
+        self._rooms = [np.ascontiguousarray(room) for room in _by_token(rooms)]
+        self._known = [_value(room) for room in self._rooms]
+
+    @staticmethod
+    def _in(rooms: Sequence[Floats], size: int) -> OnnxCache:
+        cache = OnnxCache([_value(room) for room in rooms], size)
+        cache._rooms = rooms
+        return cache
+
+
+def _n_tokens(parts: Sequence[OrtValue]) -> int:
+    return int(parts[-1].shape()[2])
+
+
+def _by_token(parts: Sequence[Floats]) -> list[Floats]:
+    """Keys and values with their tokens in the same dimension; or, once more, as they were. *Shape:* (B, H, K, D)."""
+    n_layers = len(parts) // 2
+    return [*(keys.swapaxes(2, 3) for keys in parts[:n_layers]), *parts[n_layers:]]
 
 
 class OnnxNetwork:
@@ -123,7 +141,7 @@ class OnnxNetwork:
         which[:, :n_content] = which_content.reshape(ids.shape)
         positions, position = self._positions.of(relation)
         visible = relation.visible
-        if n_room := int(known[0].shape()[2]) - before.size:  # between what is known and what is new
+        if n_room := _n_tokens(known) - before.size:  # between what is known and what is new
             position = np.insert(position, [before.size] * n_room, 0, axis=2)
             visible = np.insert(visible, [before.size] * n_room, False, axis=2)
         numbers = np.arange(n_rows)
@@ -152,8 +170,9 @@ class OnnxNetwork:
         return self._sessions.get(LABELS).run(None, {"states": states})[0]
 
     def _empty_cache(self, batch: int) -> OnnxCache:
-        nothing = _value(np.empty((batch, self.config.n_head, 0, self.config.d_head), dtype=np.float32))
-        return OnnxCache([nothing] * len(self._names), 0)
+        nothing = np.empty((batch, self.config.n_head, 0, self.config.d_head), dtype=np.float32)
+        n_layers = self.config.n_layer
+        return OnnxCache([_value(nothing.swapaxes(2, 3))] * n_layers + [_value(nothing)] * n_layers, 0)
 
 
 def _opened(directory: Path, int8: bool, threads: int | None) -> OnnxNetwork:
