@@ -49,7 +49,7 @@ $(VENV)/edit.stamp: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/edit.stamp
-	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[train,evaluate,serve,formats,dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[onnx,train,evaluate,compare,serve,formats,dev]'
 	@touch $@
 
 # Ray is half a gigabyte, and only the slow tests start a cluster.

@@ -18,11 +18,10 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -30,11 +29,21 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from xl_editor.config import CONFIG_FILE, WEIGHTS_FILE, XLEditorConfig, load_config, read_settings
 from xl_editor.errors import ModelError
 from xl_editor.geometry import Relation
 
-CONFIG_FILE = "config.json"
-WEIGHTS_FILE = "model.safetensors"
+# What stands in config.py is found here, too.
+__all__ = [
+    "CONFIG_FILE",
+    "WEIGHTS_FILE",
+    "ModelError",
+    "XLEditorConfig",
+    "XLEditorModel",
+    "load_config",
+    "read_settings",
+]
+
 DISTANCES_AT_ONCE = 64
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -42,64 +51,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
     "relu": lambda x: x.clamp(min=0),  # F.relu's gradient reads its output, which dropout overwrites
 }
-
-
-@dataclass(frozen=True)
-class XLEditorConfig:
-    """Sizes and settings, under the names that XLNet's `config.json` gives them. Paper size by default."""
-
-    vocab_size: int = 32000
-    d_model: int = 256
-    n_layer: int = 4
-    n_head: int = 4
-    d_inner: int = 512  # of the position-wise feed-forward network
-    ff_activation: str = "gelu"
-    dropout: float = 0.1
-    layer_norm_eps: float = 1e-12
-    initializer_range: float = 0.02
-    pad_token_id: int = 0
-    end_token_id: int | None = None  # END, once the vocabulary has it
-    n_labels: int = 0  # outputs of the classification head on <cls>; 0 for none
-    editor: dict[str, Any] = field(default_factory=dict)  # what the rooms above keep with a model; opaque here
-
-    def __post_init__(self) -> None:
-        for name in ("vocab_size", "d_model", "n_layer", "n_head", "d_inner"):
-            size = getattr(self, name)
-            if not isinstance(size, int) or size < 1:
-                raise ModelError(f"{name} must be a whole number above 0, got {size!r}.")
-        if not isinstance(self.editor, dict):
-            raise ModelError(f"editor must hold settings, got {self.editor!r}.")
-        if self.d_model % (2 * self.n_head):
-            raise ModelError(f"d_model ({self.d_model}) must be a multiple of 2 × n_head ({self.n_head}).")
-        if self.ff_activation not in ACTIVATIONS:
-            raise ModelError(f"ff_activation must be one of {', '.join(ACTIVATIONS)}, got {self.ff_activation!r}.")
-
-    @property
-    def d_head(self) -> int:
-        return self.d_model // self.n_head
-
-    @classmethod
-    def from_dict(cls, settings: dict[str, Any]) -> XLEditorConfig:
-        """Read the settings that matter here out of an XLNet `config.json`."""
-        if settings.get("model_type") not in ("xlnet", "xl-editor"):
-            raise ModelError(f"config.json describes a model of type {settings.get('model_type')!r}, not an XLNet.")
-        # What XLNet can be configured to and no released checkpoint is: refuse it rather than compute nonsense.
-        for name, only in {"attn_type": "bi", "bi_data": False, "clamp_len": -1, "untie_r": True}.items():
-            if settings.get(name, only) != only:
-                raise ModelError(f"config.json has {name} = {settings[name]!r}; only {only!r} is supported.")
-        known = {f.name for f in fields(cls)}
-        return cls(**{name: value for name, value in settings.items() if name in known})
-
-    def to_dict(self) -> dict[str, Any]:
-        """The `config.json` of this model, which `transformers` opens as an XLNet."""
-        return {
-            "architectures": ["XLNetLMHeadModel"],
-            "model_type": "xlnet",
-            **asdict(self),
-            "d_head": self.d_head,
-            "attn_type": "bi",
-            "untie_r": True,
-        }
 
 
 class Grown:
@@ -190,28 +141,36 @@ def _dropout_mask(p: float, size: int, dtype: torch.dtype) -> Tensor:
     return torch.rand(size, generator=generator).ge_(p).div_(1 - p).to(dtype)
 
 
+Parts = tuple[Tensor, Tensor]  # those that were known, those that are new
+Rows = slice | Tensor  # some of the rows: from one to another, or by their numbers
+# From (depth, new keys, new values) to all keys and values of that layer.
+Extend = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]] | Callable[[int, Tensor, Tensor], tuple[Parts, Parts]]
+
+
 @dataclass(frozen=True)
 class Positions:
-    """What a layer's attention makes of each of M distances, one after the other; scaled already."""
+    """What a layer's attention makes of each of M distances, one after the other; scaled already.
+
+    Where there are segments, of each distance within one segment, and then of each between two.
+    """
 
     keys: Tensor  # R_d, which a row's query meets, (H, D, M)
     biases: Tensor  # what is the same for every row, (H, 1, M)
 
-    def some(self, which: slice) -> Positions:
-        return Positions(self.keys[..., which], self.biases[..., which])
+    def some(self, which: slice, n_segments: int) -> Positions:
+        keys, biases = (t.unflatten(-1, (n_segments, -1))[..., which].flatten(-2) for t in (self.keys, self.biases))
+        return Positions(keys, biases)
 
 
 @dataclass(frozen=True)
 class Pairs:
     """The relation of rows to keys, as attention reads it."""
 
-    distance: Tensor  # as indices into the positions, (B, R, K)
+    position: Tensor  # as indices into the positions, the same for all heads, (B, H, R, K)
     unseen: Tensor  # 0; −inf where the row may not attend to the key, (B, 1, R, K)
-    other_segment: Tensor | None  # (B, R, K)
 
-    def rows_from(self, first: int) -> Pairs:
-        other = None if self.other_segment is None else self.other_segment[:, first:]
-        return Pairs(self.distance[:, first:], self.unseen[:, :, first:], other)
+    def of_rows(self, rows: Rows) -> Pairs:
+        return Pairs(self.position[:, :, rows], self.unseen[:, :, rows])
 
 
 class RelativeAttention(nn.Module):
@@ -222,6 +181,7 @@ class RelativeAttention(nn.Module):
 
     def __init__(self, config: XLEditorConfig) -> None:
         super().__init__()
+        self.d_model = config.d_model
         shape = (config.d_model, config.n_head, config.d_head)
         self.q, self.k, self.v, self.o, self.r = (nn.Parameter(torch.empty(shape)) for _ in range(5))
         self.r_w_bias, self.r_r_bias, self.r_s_bias = (nn.Parameter(torch.empty(shape[1:])) for _ in range(3))
@@ -232,43 +192,56 @@ class RelativeAttention(nn.Module):
 
     def queries(self, rows: Tensor) -> Tensor:
         """q_i + r_w. *Shape:* (…, d_model) → (…, H, D)."""
-        return F.linear(rows, self.q.flatten(1).mT, self.r_w_bias.flatten()).unflatten(-1, self.r_w_bias.shape)
+        return self._by_head(F.linear(rows, self.q.flatten(1).T, self.r_w_bias.flatten()))
 
     def keys_and_values(self, content: Tensor) -> tuple[Tensor, Tensor]:
         """*Shape:* (…, d_model) → twice (…, H, D)."""
         return self._heads(content, self.k), self._heads(content, self.v)
 
-    def positions(self, sinusoids: Tensor) -> Positions:
-        """*Shape:* sinusoids (M, d_model)."""
-        # A block at a time: so R_d is the same to the last bit, however many distances are asked for with it.
-        weight = self.r * self.scale
-        keys = torch.cat([self._heads(some, weight) for some in sinusoids.split(DISTANCES_AT_ONCE)])  # (M, H, D)
+    def weights_of_positions(self) -> tuple[nn.Parameter, ...]:
+        return self.r, self.r_r_bias, self.r_w_bias, self.r_s_bias, self.seg_embed
+
+    def positions(self, sinusoids: Tensor, segments: Tensor | None) -> Positions:
+        """*Shape:* sinusoids (M, d_model); segments (M, 2), where there are any: in one segment, in two."""
+        keys = self._heads(sinusoids, self.r * self.scale)  # (M, H, D)
         biases = (keys * (self.r_r_bias - self.r_w_bias)).sum(-1)  # (M, H)
-        return Positions(keys.permute(1, 2, 0), biases.mT.unsqueeze(1))
+        if segments is not None:
+            of_segments = self._by_head(segments @ (self.seg_embed * self.scale).flatten(1))
+            biases = biases + (of_segments * (self.r_s_bias - self.r_w_bias)).sum(-1)
+            keys = keys + of_segments
+        return Positions(keys.permute(1, 2, 0), biases.transpose(0, 1).unsqueeze(1))
 
     def forward(
         self,
         rows: Tensor,
         query: Tensor,
-        keys: Tensor,
-        values: Tensor,
+        keys: Tensor | Parts,
+        values: Tensor | Parts,
         positions: Positions,
         pairs: Pairs,
     ) -> Tensor:
         """*Shape:* rows (B, R, d_model), query (B, R, H, D), keys and values (B, H, K, D)."""
         batch, n_rows, n_heads, _ = query.shape
-        # One small product for the M distinct distances, shared by the batch; then each pair picks its own.
-        by_distance = torch.baddbmm(positions.biases, query.flatten(0, 1).transpose(0, 1), positions.keys)
-        by_distance = by_distance.view(n_heads, batch, n_rows, -1).transpose(0, 1)  # (B, H, R, M)
-        bias = by_distance.gather(-1, pairs.distance.unsqueeze(1).expand(-1, n_heads, -1, -1))  # (B, H, R, K)
-        if pairs.other_segment is not None:
-            segments = self.seg_embed * self.scale
-            constant = ((self.r_s_bias - self.r_w_bias) * segments).sum(-1).mT  # (H, 2)
-            by_segment = torch.einsum("brhd,shd->bhrs", query, segments) + constant[:, None]
-            bias = bias + torch.where(pairs.other_segment.unsqueeze(1), by_segment[..., 1:], by_segment[..., :1])
-        attended = self._attend(query.transpose(1, 2), keys, values, bias.add_(pairs.unseen))  # (B, H, R, D)
-        output = self.output(attended.transpose(1, 2).flatten(2))
+        if isinstance(keys, tuple) and isinstance(values, tuple):
+            attended = self._attend_in_parts(query.transpose(1, 2), keys, values, positions, pairs)
+        else:
+            # One small product for the M distinct distances, shared by the batch; then each pair picks its own.
+            by_distance = torch.baddbmm(positions.biases, query.flatten(0, 1).transpose(0, 1), positions.keys)
+            by_distance = by_distance.view(n_heads, batch, n_rows, -1).transpose(0, 1)  # (B, H, R, M)
+            bias = by_distance.gather(-1, pairs.position)  # (B, H, R, K)
+            assert isinstance(keys, Tensor) and isinstance(values, Tensor)  # noqa: PT018
+            attended = self._attend(query.transpose(1, 2), keys, values, bias.add_(pairs.unseen))  # (B, H, R, D)
+        attended = attended.transpose(1, 2)
+        output = self.output(attended.reshape(*attended.shape[:2], self.d_model))
         return self.layer_norm(self.dropout.add(rows, output))
+
+    def _attend_in_parts(self, query: Tensor, keys: Parts, values: Parts, positions: Positions, pairs: Pairs) -> Tensor:
+        """The same for graphs: keys, (B, H, D, K), and values, (B, H, K, D), stay in their parts and are not copied."""
+        bias = (query @ positions.keys + positions.biases).gather(-1, pairs.position) + pairs.unseen
+        scores = torch.cat([query @ part for part in keys], dim=-1)
+        weights = (scores * self.scale + bias).softmax(-1)
+        n_first = values[0].shape[2]
+        return weights[..., :n_first] @ values[0] + weights[..., n_first:] @ values[1]
 
     def output(self, attended: Tensor) -> Tensor:
         """*Shape:* (…, H · D) → (…, d_model)."""
@@ -284,10 +257,13 @@ class RelativeAttention(nn.Module):
         attended = torch.bmm(self.dropout(scores.softmax(-1)), flat[3])
         return attended.unflatten(0, query.shape[:2])
 
-    @staticmethod
-    def _heads(rows: Tensor, weight: Tensor) -> Tensor:
+    def _heads(self, rows: Tensor, weight: Tensor) -> Tensor:
         """*Shape:* (…, d_model) → (…, H, D)."""
-        return (rows @ weight.flatten(1)).unflatten(-1, weight.shape[1:])
+        return self._by_head(rows @ weight.flatten(1))
+
+    def _by_head(self, rows: Tensor) -> Tensor:
+        """*Shape:* (…, H · D) → (…, H, D)."""
+        return rows.view(*rows.shape[:-1], *self.r_w_bias.shape)
 
 
 class FeedForward(nn.Module):
@@ -378,8 +354,7 @@ class XLEditorModel(nn.Module):
                 these are computed, because nobody else's output is read.
             cache: what came before, from an earlier call with the same batch size. It is appended to; to go on from
                 it in two ways, take a copy.
-            known_positions: of this model, whose weights must not have changed since (see `FrozenModel`); by default
-                positions are computed anew.
+            known_positions: of this model, if its weights stay as they are; computed anew without.
 
         Returns:
             The final states of the rows read, (B, n_read, d_model), and the cache with the tokens appended.
@@ -388,43 +363,79 @@ class XLEditorModel(nn.Module):
         n_content, n_rows = ids.shape[-1], relation.distance.shape[1]
         self._check(ids, relation, n_read, cache)
         embedding, mask = self.transformer.word_embedding, self.transformer.mask_emb
-        start = None
+        started: list[tuple[Grown, Grown]] = []
+
+        def extended(depth: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+            if cache is not None:
+                return cache.keys[depth].append(key), cache.values[depth].append(value)
+            started.append((Grown(key), Grown(value)))
+            return key, value
+
+        positions, pairs = self._pairs(relation, known_positions)
+        content, last = slice(n_content), slice(n_rows - n_read, None)
         if self._is_learning:
             # expand, not repeat: the query stream's start is one vector
             queries = mask.expand(ids.shape[0], n_rows - n_content, -1)
             rows = self.dropout(torch.cat([embedding(ids), queries], dim=1))
+            states = self.dropout(self.read(rows, content, last, positions, pairs, extended))
         else:
-            # Before the first layer a row is its token's embedding and nothing else, or the query stream's start: what
-            # is made of it there is made once a distinct token, and then copied.
             distinct, which = ids.unique(return_inverse=True)
-            start = torch.cat([embedding(distinct), mask[0]])
             which = F.pad(which, (0, n_rows - n_content), value=len(distinct))
-            rows = start[which]
-        low, high = _bounds(relation.distance)
-        positions = known_positions.between(low, high) if known_positions else self.positions(low, high)
-        distance = relation.distance - low
-        unseen = torch.zeros_like(relation.visible, dtype=rows.dtype).masked_fill_(~relation.visible, -math.inf)
-        pairs = Pairs(distance, unseen.unsqueeze(1), relation.other_segment)
+            states = self.read_tokens(distinct, which, content, last, positions, pairs, extended)
+        return states, cache or Cache(*zip(*started, strict=True))
 
-        started = []
+    def read_tokens(
+        self,
+        distinct: Tensor,
+        which: Tensor,
+        content: Rows,
+        last: Rows,
+        positions: Sequence[Positions],
+        pairs: Pairs,
+        extended: Extend,
+    ) -> Tensor:
+        """`read` the rows of tokens, given by their numbers among the distinct ones; query rows have the next number.
+
+        Before the first layer a row is its token's embedding and nothing else, or the query stream's start: what is
+        made of it there is made once a distinct token, and then copied.
+
+        *Shape:* distinct (T,); which (B, R), from 0 to T.
+        """
+        start = torch.cat([self.transformer.word_embedding(distinct), self.transformer.mask_emb[0]])
+        return self.read(start[which], content, last, positions, pairs, extended, (start, which))
+
+    def read(
+        self,
+        rows: Tensor,
+        content: Rows,
+        last: Rows,
+        positions: Sequence[Positions],
+        pairs: Pairs,
+        extended: Extend,
+        start: tuple[Tensor, Tensor] | None = None,
+    ) -> Tensor:
+        """Pass rows through all layers, and give what the `last` of them come to.
+
+        The `content` rows are appended to what came before them: `extended` is told the new keys and values of a layer,
+        and gives all.
+        """
         for depth, layer in enumerate(self.transformer.layers()):
-            first = n_rows - n_read if depth == self.config.n_layer - 1 else 0  # of the rows whose output is read
             attention = layer.rel_attn
+            is_last = depth == self.config.n_layer - 1
+            some = rows[:, last] if is_last else rows  # those whose output is read
             if depth == 0 and start is not None:
-                query = attention.queries(start)[which[:, first:]]
-                key, value = (of_start[which[:, :n_content]] for of_start in attention.keys_and_values(start))
+                distinct, which = start
+                query = attention.queries(distinct)[which[:, last] if is_last else which]
+                key, value = (of_start[which[:, content]] for of_start in attention.keys_and_values(distinct))
             else:
-                query = attention.queries(rows[:, first:])
-                key, value = attention.keys_and_values(rows[:, :n_content].contiguous())
-            key, value = key.transpose(1, 2), value.transpose(1, 2)
-            if cache is None:
-                started.append((Grown(key), Grown(value)))
-            else:
-                key, value = cache.keys[depth].append(key), cache.values[depth].append(value)
-            if first < n_rows:
-                read = pairs.rows_from(first)
-                rows = layer.ff(attention(rows[:, first:], query, key, value, positions[depth], read))
-        return self.dropout(rows[:, :n_read]), cache or Cache(*zip(*started, strict=True))
+                query = attention.queries(some)
+                key, value = attention.keys_and_values(rows[:, content].contiguous())
+            keys, values = extended(depth, key.transpose(1, 2), value.transpose(1, 2))
+            if some.shape[1]:
+                some_pairs = pairs.of_rows(last) if is_last else pairs
+                some = layer.ff(attention(some, query, keys, values, positions[depth], some_pairs))
+            rows = some
+        return rows
 
     def logits(self, states: Tensor) -> Tensor:
         """Scores of the next token. *Shape:* (…, d_model) → (…, vocab_size)."""
@@ -456,18 +467,44 @@ class XLEditorModel(nn.Module):
         """Does dropout fall, or are the weights about to change?"""
         return self.training or torch.is_grad_enabled()
 
-    def positions(self, low: int, high: int) -> list[Positions]:
-        """What each layer makes of the distances low..high."""
-        sinusoids = self.dropout(self._sinusoids(low, high))
-        return [layer.rel_attn.positions(sinusoids) for layer in self.transformer.layers()]
+    def _pairs(self, relation: Relation, known: PositionTable | None) -> tuple[list[Positions], Pairs]:
+        """Each layer's positions for all distances that occur, and each pair's index among them."""
+        distance, other_segment = relation.distance, relation.other_segment
+        low, high = (int(bound) for bound in torch.aminmax(distance)) if distance.numel() else (0, 0)
+        index = distance - low
+        if other_segment is not None:
+            index = index + (high + 1 - low) * other_segment
+        dtype = self.transformer.mask_emb.dtype
+        unseen = torch.zeros_like(relation.visible, dtype=dtype).masked_fill_(~relation.visible, -math.inf)
+        pairs = Pairs(index.unsqueeze(1).expand(-1, self.config.n_head, -1, -1), unseen.unsqueeze(1))
+        n_segments = 1 if other_segment is None else 2
+        return (known.between if known else self.positions)(low, high, n_segments), pairs
 
-    def _sinusoids(self, low: int, high: int) -> Tensor:
-        """XLNet's position encodings of the distances low..high. *Shape:* (M, d_model)."""
-        weight = self.transformer.word_embedding.weight
-        positions = torch.arange(low, high + 1, device=weight.device, dtype=torch.float32)
-        exponents = torch.arange(0, self.config.d_model, 2, device=weight.device, dtype=torch.float32)
-        angles = positions[:, None] / torch.pow(10000, exponents / self.config.d_model)
-        return torch.cat([angles.sin(), angles.cos()], dim=-1).to(weight.dtype)
+    def positions(self, low: int, high: int, n_segments: int) -> list[Positions]:
+        """What each layer makes of the distances low..high."""
+        return self._positions(self.dropout(self.sinusoids(self._distances(low, high))), n_segments)
+
+    def _positions(self, sinusoids: Tensor, n_segments: int) -> list[Positions]:
+        """Each layer's, for these distances, and where there are segments for each of the two cases."""
+        # A block at a time: so R_d is the same to the last bit, however many distances are asked for with it.
+        blocks = sinusoids.split(DISTANCES_AT_ONCE)
+        cases = torch.eye(2, dtype=sinusoids.dtype, device=sinusoids.device) if n_segments == 2 else [None]
+        parts = [(block, None if case is None else case.expand(len(block), -1)) for case in cases for block in blocks]
+
+        def of_layer(attention: RelativeAttention) -> Positions:
+            made = [attention.positions(*part) for part in parts]
+            return Positions(torch.cat([m.keys for m in made], -1), torch.cat([m.biases for m in made], -1))
+
+        return [of_layer(layer.rel_attn) for layer in self.transformer.layers()]
+
+    def _distances(self, low: int, high: int) -> Tensor:
+        return torch.arange(low, high + 1, device=self.transformer.mask_emb.device)
+
+    def sinusoids(self, distances: Tensor) -> Tensor:
+        """XLNet's position encodings. *Shape:* (M,) → (M, d_model)."""
+        exponents = torch.arange(0, self.config.d_model, 2, device=distances.device, dtype=torch.float32)
+        angles = distances.float().unsqueeze(1) / torch.pow(10000, exponents / self.config.d_model)
+        return torch.cat([angles.sin(), angles.cos()], dim=-1).to(self.transformer.mask_emb.dtype)
 
     def _check(self, ids: Tensor, relation: Relation, n_read: int, cache: Cache | None) -> None:
         n_cached = cache.size if cache is not None else 0
@@ -550,17 +587,18 @@ class PositionTable:
     def __init__(self, model: XLEditorModel) -> None:
         self._model = model
         self._reach = 0  # distances from −reach to reach − 1 are known
+        self._n_segments = 0
         self._of_layers: list[Positions] = []
 
-    def between(self, low: int, high: int) -> list[Positions]:
+    def between(self, low: int, high: int, n_segments: int) -> list[Positions]:
         """Each layer's positions of the distances low..high."""
-        if self._reach < max(-low, high + 1):
+        if self._n_segments != n_segments or self._reach < max(-low, high + 1):
             # More than asked for, in whole blocks: the next text may be longer.
-            self._reach = max(DISTANCES_AT_ONCE, 1 << max(-low, high).bit_length())
+            self._reach, self._n_segments = max(DISTANCES_AT_ONCE, 1 << max(-low, high).bit_length()), n_segments
             with torch.inference_mode(False), torch.no_grad():
-                self._of_layers = self._model.positions(-self._reach, self._reach - 1)
+                self._of_layers = self._model.positions(-self._reach, self._reach - 1, n_segments)
         some = slice(low + self._reach, high + 1 + self._reach)
-        return [of_layer.some(some) for of_layer in self._of_layers]
+        return [of_layer.some(some, n_segments) for of_layer in self._of_layers]
 
 
 class FrozenModel:
@@ -588,29 +626,3 @@ class FrozenModel:
     @torch.inference_mode()
     def labels(self, states: Tensor) -> Tensor:
         return self.model.labels(states)
-
-
-def _bounds(distance: Tensor) -> tuple[int, int]:
-    """The lowest and the highest distance."""
-    if not distance.numel():
-        return 0, 0
-    low, high = torch.aminmax(distance)
-    return int(low), int(high)
-
-
-def load_config(directory: Path) -> XLEditorConfig:
-    return XLEditorConfig.from_dict(read_settings(directory))
-
-
-def read_settings(directory: Path) -> dict[str, Any]:
-    """What a model's config.json holds, ours or another kind's."""
-    path = directory / CONFIG_FILE
-    if not path.is_file():
-        raise ModelError(f"{directory} is no model directory: it holds no {CONFIG_FILE}.")
-    try:
-        settings = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path} is not valid JSON: {error}.") from None
-    if not isinstance(settings, dict):
-        raise ModelError(f"{path} must hold a JSON object.")
-    return settings

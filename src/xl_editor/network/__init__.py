@@ -1,0 +1,1 @@
+"""What the engine asks (protocol), on ONNX Runtime (onnx; its graphs: graphs, export) or on torch (torch)."""
