@@ -30,6 +30,7 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 # make bench BENCH="--sentences FILE" measures on sentences of your own.
 bench: $(VENV)/dev.stamp
