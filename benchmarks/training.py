@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -206,7 +206,7 @@ class Side:
         self.objective: Any = ours if is_ours else TheirObjective(ours)
         self.precision = "bfloat16" if side in ROUNDED else "float32"
         self.objective.train()
-        self.stream = MicroBatches(corpus, self.objective, stream_settings(recipe))
+        self.stream = MicroBatches(corpus, cast(Any, self.objective), stream_settings(recipe))
         per_step = recipe.batches_per_step
         self.steps = [range(step * per_step, (step + 1) * per_step) for step in range(n_steps)]
         # Nobody has written a fast collator for their side, so none is held against them: it is done beforehand.

@@ -79,3 +79,35 @@ def editor(toy_directory):
     from xl_editor import Editor
 
     return Editor.from_pretrained(toy_directory)
+
+
+RIGHT_SENTENCES = [
+    "I don't know it.",
+    "She paid a lot, and it's fine!",
+    'He said: "We are here".',
+    "The cat sat on a mat.",
+]
+
+
+@pytest.fixture(scope="session")
+def wild_directory(tmp_path_factory):
+    """A model with the control token of corrections that knows nothing, and so changes nearly everything."""
+    from xl_editor.context import ContextFormat
+    from xl_editor.training.vocabulary import special_ids, train_tokenizer
+
+    directory = tmp_path_factory.mktemp("wild")
+    tokenizer = train_tokenizer(RIGHT_SENTENCES * 3, "bpe", size=330, correcting=True)
+    ids = special_ids(tokenizer)
+    context = ContextFormat(sep=ids.sep, cls=ids.cls, unk=ids.unk, mask=ids.mask, correct=ids.correct)
+    model = tiny_model(
+        vocab_size=tokenizer.get_vocab_size(),
+        end_token_id=ids.end,
+        pad_token_id=ids.pad,
+        editor={"context": context.to_dict(), "correct": {"threshold": 0.5, "max_rounds": 2}},
+    )
+    with torch.no_grad():
+        model.lm_loss.bias[ids.end] += 9.0  # what it puts in is short,
+        model.lm_loss.bias[260:] += 8.0  # and mostly words
+    model.save_pretrained(directory)
+    tokenizer.save(str(directory / "tokenizer.json"))
+    return directory

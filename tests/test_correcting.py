@@ -1,22 +1,22 @@
 """Correcting: what the answers mean, against tables; and what holds for any text, with a model that changes wildly."""
 
+import json
 import math
 from dataclasses import dataclass, field
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import tiny_model
+from commands import run_here
+from conftest import RIGHT_SENTENCES as SENTENCES
 from xl_editor import Editor
-from xl_editor.context import ContextFormat
 from xl_editor.editor import EditorError
 from xl_editor.edits import corrected
 from xl_editor.engine import Scored
 from xl_editor.operations import CorrectionRules, carry_out, correct
+from xl_editor.postedit.answers import Task
 from xl_editor.text.slots import is_protected, slot_edit
-from xl_editor.training.vocabulary import special_ids, train_tokenizer
 
 A, B, C, D = (6,), (7,), (8,), (9,)
 RULES = CorrectionRules(threshold=2.0, protected_margin=3.0, max_rounds=3)
@@ -134,28 +134,10 @@ def test_names_are_protected_but_not_the_first_word():
 
 # --- any text --------------------------------------------------------------------------------------------------
 
-SENTENCES = ["I don't know it.", "She paid a lot, and it's fine!", 'He said: "We are here".', "The cat sat on a mat."]
-
 
 @pytest.fixture(scope="module")
-def wild(tmp_path_factory):
-    """An editor that knows nothing, and so changes nearly everything."""
-    directory = tmp_path_factory.mktemp("wild")
-    tokenizer = train_tokenizer(SENTENCES * 3, "bpe", size=330, correcting=True)
-    ids = special_ids(tokenizer)
-    context = ContextFormat(sep=ids.sep, cls=ids.cls, unk=ids.unk, mask=ids.mask, correct=ids.correct)
-    model = tiny_model(
-        vocab_size=tokenizer.get_vocab_size(),
-        end_token_id=ids.end,
-        pad_token_id=ids.pad,
-        editor={"context": context.to_dict(), "correct": {"threshold": 0.5, "max_rounds": 2}},
-    )
-    with torch.no_grad():
-        model.lm_loss.bias[ids.end] += 9.0  # what it puts in is short,
-        model.lm_loss.bias[260:] += 8.0  # and mostly words
-    model.save_pretrained(directory)
-    tokenizer.save(str(directory / "tokenizer.json"))
-    return Editor.from_pretrained(directory)
+def wild(wild_directory):
+    return Editor.from_pretrained(wild_directory)
 
 
 any_text = st.text(st.characters(codec="utf-8") | st.sampled_from(" \n.,'’\"it"), max_size=25) | st.sampled_from(
@@ -201,3 +183,43 @@ def test_what_cannot_be_met_is_refused(wild, editor):
         wild.correct("I", threshold=math.nan)
     with pytest.raises(EditorError, match="max_rounds must be at least 1"):
         wild.correct("I", max_rounds=0)
+
+
+def changes(correction: dict) -> tuple:
+    """What is decided; the last bits of numbers depend on what shares a batch."""
+    return correction["text"], [(edit["start"], edit["end"], edit["new"]) for edit in correction["edits"]]
+
+
+def test_the_command_shows_checks_and_writes(wild, wild_directory, tmp_path):
+    text = SENTENCES[3]
+    expected = wild.correct(text)
+    assert expected.text != text
+
+    def run(*arguments):
+        return run_here("correct", "--model", str(wild_directory), *map(str, arguments))
+
+    assert run(text).stdout.decode() == f"{expected.text}\n"
+    assert changes(json.loads(run(text, "--json").stdout)) == changes(expected.to_dict())
+    shown = run(text, "--check")
+    assert (shown.returncode, shown.stdout.decode()) == (1, f"{expected.render(marked=True).plain}\n")
+    path = tmp_path / "letter.txt"
+    path.write_text(text, encoding="utf-8")
+    assert run(path).stdout.decode() == f"{expected.text}\n"
+    assert path.read_text(encoding="utf-8") == text
+    assert run(path, "--in-place").returncode == 0
+    assert path.read_text(encoding="utf-8") == expected.text
+    assert (tmp_path / "letter.txt~").read_text(encoding="utf-8") == text
+    path.write_bytes(b"\xff\x00")
+    assert run(path).returncode == 2
+    assert run(text, path).returncode == 2
+    assert run(text, "--in-place").returncode == 2
+
+
+def test_whole_files_are_corrected_the_same(wild, wild_directory):
+    answers = Task("correct", str(wild_directory), trace=True).answer(wild, [*SENTENCES, ""])
+    for text, answer in zip(SENTENCES, answers, strict=False):
+        expected = wild.correct(text)
+        assert answer.edited == expected.text
+        assert changes(answer.trace) == changes(expected.to_dict())
+        assert answer.operations == tuple(edit.kind for edit in expected.edits)
+    assert answers[-1].edited == ""

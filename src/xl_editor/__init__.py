@@ -7,9 +7,14 @@ editor.infill("the food was [_] priced .")
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Deletion", "Edit", "Editor", "EditorError", "Filling", "ModelError", "Score", "Slot", "Trace"]
+if TYPE_CHECKING:
+    from xl_editor.editor import Editor
+    from xl_editor.edits import Correction, Deletion, Edit, Filling, Score, Slot, Trace
+    from xl_editor.errors import EditorError, ModelError
+
+__all__ = ["Correction", "Deletion", "Edit", "Editor", "EditorError", "Filling", "ModelError", "Score", "Slot", "Trace"]
 __version__ = "0.1.0"
 
 

@@ -375,7 +375,7 @@ def postedit(
     output: Annotated[str, typer.Argument(metavar="OUT", help="The same for the output.")],
     to: Annotated[str | None, typer.Option(help="The style to revise into; for other operations, to go by.")] = None,
     model: Model = None,
-    operation: Annotated[str, typer.Option(help="transfer, infill, locate or delete.")] = "transfer",
+    operation: Annotated[str, typer.Option(help="transfer, correct, infill, locate or delete.")] = "transfer",
     field: Annotated[
         str | None, typer.Option(help="The field, or column, with the text: 'text' by default.", show_default=False)
     ] = None,
@@ -599,7 +599,8 @@ def evaluate_correct(
         correctors = [open_corrector(name) for name in corrector or (() if model else CORRECTORS)]
         if model:
             editor = _load(model)
-            correctors += [OurEditor(editor, one) for one in threshold or [None]]
+            thresholds: list[float | None] = [*threshold] if threshold else [None]
+            correctors += [OurEditor(editor, one) for one in thresholds]
         opened = References.open(references, split) if references else None
         annotated = read_m2(m2) if m2 else ()
         drawn = {domain: clean_sentences(path, sentences) for domain, path in domains.items()}

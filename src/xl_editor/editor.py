@@ -170,6 +170,11 @@ class Editor:
     def styles(self) -> tuple[str, ...]:
         return tuple(self.engine.format.styles)
 
+    @property
+    def can_correct(self) -> bool:
+        """Whether the model has learnt to."""
+        return self.engine.format.correct is not None
+
     def check(self, text: str) -> None:
         """Raise `EditorError` for a text that cannot be transferred: an empty one, or one that is too long."""
         self._encode_short(text)
@@ -530,7 +535,7 @@ class Editor:
         return corrections
 
     def _correction_rules(self, threshold: float | None, max_rounds: int | None) -> operations.CorrectionRules:
-        if self.engine.format.correct is None:
+        if not self.can_correct:
             raise EditorError("This model has not learnt to correct; name one that has.")
         rules = operations.CorrectionRules(**self.model.config.editor.get("correct", {}))
         if threshold is not None:

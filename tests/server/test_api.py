@@ -508,3 +508,20 @@ def assert_refused(arguments, message):
     assert done.returncode == 2
     assert message in done.stderr.decode()
     assert len(done.stderr.decode().strip().splitlines()) == 1
+
+
+def test_correcting_over_http_is_correcting(editor, wild_directory):
+    wild = Editor.from_pretrained(wild_directory)
+    with (
+        serving(create_app({"toy": editor, "wild": wild})) as address,
+        httpx2.Client(base_url=address, timeout=60) as client,
+    ):
+        asked = {"text": [TEXT, "It is."], "keep": ["food"], "n": 1, "threshold": 0.25}
+        found = client.post("/v1/correct", json=asked).json()["results"]  # by the model that can
+        settings = {"keep": ["food"], "n": 1, "threshold": 0.25}
+        expected = [wild.correct(text, **settings) for text in asked["text"]]
+        assert [one["text"] for one in found] == [one.text for one in expected]
+        decided = [[(edit["start"], edit["end"], edit["new"]) for edit in one["edits"]] for one in found]
+        assert decided == [[(edit.start, edit.end, edit.new) for edit in one.edits] for one in expected]
+        refused = client.post("/v1/correct", json={"text": TEXT, "model": "toy"})
+        assert (refused.status_code, "has not learnt to correct" in refused.text) == (422, True)

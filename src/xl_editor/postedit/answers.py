@@ -12,15 +12,16 @@ from xl_editor.text import BLANK
 
 if TYPE_CHECKING:
     from xl_editor.editor import Editor
-    from xl_editor.edits import Deletion, Filling, Trace
+    from xl_editor.edits import Correction, Deletion, Filling, Trace
 
-OPERATIONS = ("transfer", "infill", "locate", "delete")
+OPERATIONS = ("transfer", "correct", "infill", "locate", "delete")
 USED_BY = {  # the settings that not all operations have
     "source": ("transfer",),
     "preset": ("transfer",),
-    "threshold": ("transfer", "delete"),
+    "threshold": ("transfer", "correct", "delete"),
     "max_steps": ("transfer",),
-    "keep": ("transfer",),
+    "keep": ("transfer", "correct"),
+    "to": ("transfer", "infill", "locate", "delete"),
     "unit": ("delete",),
 }
 DECIMALS = 4  # of scores: what is beyond depends on the processor
@@ -53,6 +54,7 @@ class Task:
     """What is done with every text.
 
     transfer  edits into the style `to`; the scores are log f of each edit (None if forced)
+    correct   makes right what is wrong; the scores are the log-odds of each edit
     infill    fills the blanks, written [_]; the score is the log-probability of the filling
     locate    edits nothing; the score is log q(END) where the text most seems to lack something
     delete    leaves out the `unit` that fits least if the score is above `threshold` (by default 0): its log-odds, or
@@ -81,7 +83,13 @@ class Task:
     @property
     def score_name(self) -> str:
         of_deletion = "minus the information" if self.unit == "sentence" else "log-odds"
-        names = {"transfer": "log f", "infill": "log-probability", "locate": "log q(END)", "delete": of_deletion}
+        names = {
+            "transfer": "log f",
+            "correct": "log-odds",
+            "infill": "log-probability",
+            "locate": "log q(END)",
+            "delete": of_deletion,
+        }
         return names[self.operation]
 
     def check(self, editor: Editor) -> None:
@@ -124,6 +132,8 @@ class Task:
         if self.operation == "transfer":
             names = ("to", "source", "preset", "max_steps", "threshold", "keep")
             return Call("transfer", {"text": text, **{name: getattr(self, name) for name in names}})
+        if self.operation == "correct":
+            return Call("correct", {"text": text, "threshold": self.threshold, "keep": self.keep})
         settings: dict[str, dict[str, Any]] = {"infill": {"n": 1}, "delete": {"unit": self.unit}}
         return Call(self.operation, {"text": text, "style": self.to, **settings.get(self.operation, {})})
 
@@ -131,6 +141,14 @@ class Task:
         """From what the editor answers."""
         if self.operation == "transfer":
             return self._transferred(found)
+        if self.operation == "correct":
+            correction: Correction = found
+            return Answer(
+                correction.text,
+                tuple(edit.kind for edit in correction.edits),
+                tuple(_rounded(edit.log_odds) for edit in correction.edits),
+                trace=correction.to_dict() if self.trace else None,
+            )
         if self.operation == "infill":
             filling: Filling = found[0]
             trace = filling.to_dict() if self.trace else None

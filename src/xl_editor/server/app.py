@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from xl_editor.editor import PRESETS, Call, Editor
-from xl_editor.edits import Score, Trace
+from xl_editor.edits import Correction, Score, Trace
 from xl_editor.errors import RequestError
 from xl_editor.server import schema
 from xl_editor.server.errors import ApiError, invalid, refused
@@ -36,7 +36,7 @@ LIMITS = {
     "steps": schema.MAX_STEPS,
 }
 MAX_WAITING = 128  # texts
-OPERATIONS = ("locate", "infill", "score", "replace", "delete", "classify", "transfer")
+OPERATIONS = ("locate", "infill", "score", "replace", "delete", "classify", "transfer", "correct")
 
 UNEXPECTED = ApiError(500, "Something went wrong in the server.")
 
@@ -200,6 +200,11 @@ def _editing(desk: Desk, check_key: Any) -> APIRouter:
         """Revise a text into another style, edit by edit. A stream has events edit, then trace; or error."""
         return await (desk.stream if asked.stream else desk.answer)(asked, request)
 
+    @v1.post("/correct", responses=_documented(Correction))
+    async def correct(asked: schema.CorrectRequest, request: Request) -> Response:
+        """Make a text right: the corrected text, and its edits."""
+        return await desk.answer(asked, request)
+
     return v1
 
 
@@ -235,9 +240,11 @@ def _add_page(app: FastAPI) -> None:
 
 
 def _default_model(editors: Mapping[str, Editor], asked: schema.Request) -> str:
-    """The first one; of those that have styles, if it takes them to answer."""
+    """The first one; of those that have styles, or have learnt to correct, if it takes that to answer."""
     needs_styles = asked.operation in ("classify", "transfer") or getattr(asked, "style", None) is not None
     names = [name for name, editor in editors.items() if editor.styles or not needs_styles]
+    if asked.operation == "correct":
+        names = [name for name, editor in editors.items() if editor.can_correct]
     return next(iter(names or editors))
 
 

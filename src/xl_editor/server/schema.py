@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
 
 from xl_editor.editor import Call, Unit
-from xl_editor.edits import Deletion, Edit, Filling, Score, Slot, Trace
+from xl_editor.edits import Correction, Deletion, Edit, Filling, Score, Slot, Trace
 from xl_editor.engine import MAX_LENGTH
 from xl_editor.errors import RequestError
 from xl_editor.operations import Measure
@@ -166,6 +166,17 @@ class TransferRequest(Request):
         return self
 
 
+class CorrectRequest(Request):
+    operation = "correct"
+
+    text: Texts
+    threshold: Annotated[
+        Number | None, Field(description="What the log-odds of a correction must reach; the model's by default.")
+    ] = None
+    n: Annotated[int, Field(ge=0, le=MAX_WIDTH, description="Alternatives of each edit, at most.")] = 3
+    keep: Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=100)] = []
+
+
 class Located(BaseModel):
     text: str
     slots: list[Slot]
@@ -191,7 +202,7 @@ class Classified(BaseModel):
     styles: dict[str, float]
 
 
-Answer = TypeVar("Answer", Located, Infilled, Replaced, Deleted, Classified, Score, Trace)
+Answer = TypeVar("Answer", Located, Infilled, Replaced, Deleted, Classified, Correction, Score, Trace)
 
 
 class Many(BaseModel, Generic[Answer]):
@@ -224,7 +235,7 @@ class Models(BaseModel):
 
 def to_json(call: Call, result: Any) -> dict[str, Any]:
     """The answer to a call, as the command line prints it with --json, which also says what text a score is for."""
-    if call.method in ("score", "transfer"):
+    if call.method in ("score", "transfer", "correct"):
         return result.to_dict()
     text = {"text": call.arguments["text"]}
     if call.method == "classify":

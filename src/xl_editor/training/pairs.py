@@ -93,10 +93,11 @@ def parse_pair(line: str, place: str) -> tuple[str, str]:
         entry = json.loads(line)
     except (json.JSONDecodeError, RecursionError) as error:
         raise CorpusError(f"{place}: not valid JSON ({error}).") from None
-    texts = [entry.get(side) for side in SIDES] if isinstance(entry, dict) else []
-    if not all(isinstance(text, str) and text.strip() for text in texts) or not texts:
+    given = [entry.get(side) for side in SIDES] if isinstance(entry, dict) else ["", ""]
+    source, target = (text.strip() if isinstance(text, str) else "" for text in given)
+    if not source or not target:
         raise CorpusError(f"{place}: expected a JSON object with `source` and `target`, two texts.")
-    return texts[0].strip(), texts[1].strip()
+    return source, target
 
 
 def _lines(file: Source) -> Iterator[str]:

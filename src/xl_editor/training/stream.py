@@ -211,7 +211,9 @@ class MicroBatches(Dataset[Batch]):
 
     def _examples(self, plan: EpochPlan, chosen: Ints, *, with_labels: bool) -> Examples:
         sequences, slots = plan.sequences, plan.slots
-        tokens = [self.corpus.tokens[sequences.starts[i] : sequences.ends[i]] for i in chosen]
+        tokens: list[NDArray[np.integer[Any]]] = [
+            self.corpus.tokens[sequences.starts[i] : sequences.ends[i]] for i in chosen
+        ]
         styles = [
             None if style < 0 or dropped else self.corpus.style_names[style]
             for style, dropped in zip(sequences.styles[chosen], plan.dropped[chosen], strict=True)
