@@ -56,7 +56,7 @@ def names(value) -> list[str]:
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_shipped_recipes_load(path, tmp_path):
     data = yaml.safe_load(path.read_text())["data"]
-    for name in names(data["train"]) + names(data["dev"]):
+    for name in [each for key in ("train", "dev", "pairs") if key in data for each in names(data[key])]:
         assert not Path(name).is_absolute()
         files = [name] if Path(name).suffix else [f"{name}/{each}.jsonl.gz" for each in data["shares"]]  # a directory
         for file in files:
