@@ -53,5 +53,5 @@ def test_it_comes_back_as_it_was_saved(classifier, tmp_path):
 def test_a_damaged_one_is_told(name, classifier, tmp_path):
     classifier.save(tmp_path)
     (tmp_path / name).write_bytes(b"{}")
-    with pytest.raises(ValueError, match="holds no n-gram classifier that can be read"):
+    with pytest.raises(ValueError, match="holds no readable n-gram classifier"):
         NgramClassifier.load(tmp_path)

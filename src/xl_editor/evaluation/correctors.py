@@ -166,5 +166,5 @@ CORRECTORS: dict[str, Callable[[], Corrector]] = {"nothing": Nothing, "harper": 
 
 def open_corrector(name: str) -> Corrector:
     if name not in CORRECTORS:
-        raise RequestError(f"corrector must be one of {', '.join(CORRECTORS)}, got {name!r}.")
+        raise RequestError(f"corrector must be one of {', '.join(CORRECTORS)}, got {name!r}.", "corrector")
     return CORRECTORS[name]()

@@ -88,9 +88,9 @@ def test_another_process_answers_the_same(directory, method, threads):
     here, there = context.Pipe()
     process = context.Process(target=answer_elsewhere, args=(network, there))
     process.start()
-    assert here.poll(60), "no answer"
+    assert here.poll(600), "no answer"
     np.testing.assert_allclose(here.recv(), expected, atol=1e-6)
-    process.join(60)
+    process.join(600)
     assert process.exitcode == 0
     np.testing.assert_array_equal(answer(network), expected)  # and here it goes on
 
@@ -101,7 +101,7 @@ def test_a_forked_interpreter_that_ends_as_usual_ends(directory):
     program = f"""
 import os, sys
 sys.path[:0] = {[os.path.dirname(__file__), *sys.path]}
-from test_processes import answer
+from test_network_processes import answer
 from xl_editor.network.onnx import OnnxNetwork
 network = OnnxNetwork({str(directory)!r}, threads=2)
 answer(network)
@@ -111,7 +111,7 @@ if child:
 else:
     answer(network)
 """
-    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=600)
 
 
 def test_int8_and_threads_survive_pickling(directory):
