@@ -1,5 +1,6 @@
 """The API: the numbers of Python, one sentence for whatever is wrong, and limits that hold."""
 
+import asyncio
 import json
 import os
 import socket
@@ -18,6 +19,7 @@ from xl_editor.errors import EditorError
 from xl_editor.operations import Ongoing
 from xl_editor.server import guard, worker
 from xl_editor.server.app import create_app
+from xl_editor.server.metrics import Metrics
 
 SENTENCES = ["the food was great .", "the service was slow !", "i paid _num_ dollars .", "the staff is very friendly ."]
 TEXT = "The food wasn't good! We'll come back again."
@@ -525,3 +527,55 @@ def test_correcting_over_http_is_correcting(editor, wild_directory):
         assert decided == [[(edit.start, edit.end, edit.new) for edit in one.edits] for one in expected]
         refused = client.post("/v1/correct", json={"text": TEXT, "model": "toy"})
         assert (refused.status_code, "has not learnt to correct" in refused.text) == (422, True)
+
+
+class Panic(BaseException):
+    """As a library that is not written in Python raises it: no Exception."""
+
+
+@pytest.mark.parametrize("where", ["engine", "plan"])
+def test_a_panic_is_a_500_for_that_request_and_the_worker_lives(editor, monkeypatch, where):
+    def panic(*_, **__):
+        raise Panic("no way")
+
+    with serving(create_app({"toy": editor})) as address:  # which closes a connection after an error of its own
+
+        def ask():
+            return httpx2.post(f"{address}/v1/locate", json=ASKED["locate"], timeout=60)
+
+        with monkeypatch.context() as broken:
+            target = (editor.engine.frozen, "advance") if where == "engine" else (editor.codec, "encode")
+            broken.setattr(*target, panic)
+            found = ask()
+            assert (found.status_code, "no way" in found.text) == (500, False)
+        assert ask().status_code == 200
+        assert httpx2.get(f"{address}/healthz", timeout=60).status_code == 200
+
+
+def test_healthz_says_if_nothing_computes_any_more(editor, monkeypatch):
+    with (
+        serving(create_app({"toy": editor})) as address,
+        httpx2.Client(base_url=address, timeout=60) as client,
+        monkeypatch.context() as dead,
+    ):
+        assert client.get("/healthz").status_code == 200
+        dead.setattr(worker.Worker, "is_alive", False)
+        assert client.get("/healthz").status_code == 503
+
+
+def test_a_job_counts_all_its_texts_against_the_queue(editor):
+    """One with as many texts as there is room for is accepted only where nothing else waits."""
+    queue = worker.Worker(4, Metrics())  # not started: what is accepted waits
+    calls = [Call("locate", {"text": "a"})] * 2
+
+    def accept(n: int) -> None:
+        queue._accept(worker._Job(editor, (calls * n)[:n], asyncio.new_event_loop()))
+
+    accept(2)
+    accept(2)
+    with pytest.raises(worker.BusyError):
+        accept(1)
+    other = worker.Worker(4, Metrics())
+    other._accept(worker._Job(editor, calls, asyncio.new_event_loop()))
+    with pytest.raises(worker.BusyError):
+        other._accept(worker._Job(editor, [*calls, *calls[:1]], asyncio.new_event_loop()))

@@ -112,6 +112,10 @@ Plan = Generator[Question | Several | Progress, Any, Result]
 # --- carrying out ------------------------------------------------------------------------------------------------
 
 
+class PanicError(RuntimeError):
+    """A library has panicked: what it raised is no `Exception`."""
+
+
 class Ongoing(Generic[Result]):
     """A plan that is being carried out, question by question."""
 
@@ -135,6 +139,11 @@ class Ongoing(Generic[Result]):
             self.is_finished, self.result = True, finished.value
         except Exception as error:
             self.is_finished, self.error = True, error
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit):
+                raise
+            # A panic in a library that is not written in Python is no Exception, and still concerns this plan alone.
+            self.is_finished, self.error = True, PanicError(f"{type(error).__name__}: {error}")
 
 
 def advance(estimator: Estimator, plans: Sequence[Ongoing[Any]]) -> None:

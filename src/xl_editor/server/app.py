@@ -209,9 +209,11 @@ def _editing(desk: Desk, check_key: Any) -> APIRouter:
 
 
 def _add_upkeep(app: FastAPI, desk: Desk, check_key: Any) -> None:
-    @app.get("/healthz")
+    @app.get("/healthz", responses={503: {"model": schema.Error}})
     async def healthz() -> dict[str, str]:
-        """Whether the process answers."""
+        """Whether the process answers, and what computes in it is alive."""
+        if not desk.worker.is_alive:
+            raise ApiError(503, "What computes the answers has died; start the server anew.")
         return {"status": "ok"}
 
     @app.get("/readyz", responses={503: {"model": schema.Error}})

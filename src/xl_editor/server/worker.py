@@ -21,6 +21,7 @@ from typing import Any
 from xl_editor.editor import Call, Editor
 from xl_editor.edits import Edit
 from xl_editor.operations import Ongoing
+from xl_editor.operations.questions import PanicError
 from xl_editor.server.metrics import Metrics
 
 CHARACTERS_AT_ONCE = 4_000  # of the texts that are answered together
@@ -118,8 +119,12 @@ class Worker:
         self._thread.join()
 
     @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
     def is_ready(self) -> bool:
-        return self._thread.is_alive() and not self._stopping
+        return self.is_alive and not self._stopping
 
     async def ask(self, editor: Editor, calls: Sequence[Call]) -> list[Any]:
         """The result of each call."""
@@ -223,9 +228,10 @@ class Worker:
             jobs[0].editor.advance(asking, stop_if_nobody_waits)
         except _NobodyWaitsError:
             return []
-        except Exception as error:
+        except BaseException as error:  # whatever it is, it ends what was asked now, and not this thread
+            told = error if isinstance(error, Exception) else PanicError(f"{type(error).__name__}: {error}")
             for job in jobs:
-                job.tell(error)
+                job.tell(told)
             return []
         self._note_speed((time.monotonic() - began) / len(asking))
         self.metrics.batch_texts.observe(len(asking))
