@@ -608,6 +608,31 @@ def evaluate_correct(
     print(json.dumps([row.to_dict() for row in rows]) if as_json else markdown_table(rows))
 
 
+@evaluate_app.command("errors")
+def evaluate_errors(
+    clean: Annotated[list[Path], typer.Option(help="Clean text, as JSONL with `sents`, also packed; may be repeated.")],
+    model: Model = None,
+    sentences: Annotated[int, typer.Option(help="So many are drawn from each --clean.", min=1)] = 1000,
+    per_kind: Annotated[int, typer.Option(help="Sentences for each kind of error, at most.", min=1)] = 200,
+    as_json: Json = False,
+) -> None:
+    """Measure what a model finds, and puts right, of errors made in clean text, kind by kind.
+
+    xl-editor evaluate errors --clean books.jsonl.gz --model my-english
+    """
+    _prepare_torch()
+    with _extra("This", "train,evaluate"):
+        from rich.console import Console
+
+        from xl_editor.evaluation.correct import clean_sentences
+        from xl_editor.evaluation.made_errors import evaluate_made_errors, markdown_table
+
+        drawn = [sentence for path in clean for sentence in clean_sentences(path, sentences)]
+        with Console(stderr=True).status("clean text") as status:
+            rows = evaluate_made_errors(_load(model), drawn, per_kind, progress=status.update)
+    print(json.dumps([row.to_dict() for row in rows]) if as_json else markdown_table(rows))
+
+
 @reproduce_app.command("style")
 def reproduce_style(
     data: Data,

@@ -48,7 +48,7 @@ def reader(tokenizer):
 
 def new_reader(tokenizer, **format) -> Reader:
     own = Tokenizer.from_str(tokenizer.to_str())
-    return Reader(tokenizer, Codec(own, TextFormat(**format), np.flatnonzero(is_special(tokenizer)).tolist()))
+    return Reader(Codec(own, TextFormat(**format), np.flatnonzero(is_special(tokenizer)).tolist()))
 
 
 def shown(reader, slots) -> list[str]:

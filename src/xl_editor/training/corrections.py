@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
 
-from tokenizers import Tokenizer
-
 from xl_editor.text import Codec
 from xl_editor.text.alignment import align
 from xl_editor.training.errors import DEFAULT_RATES, ErrorMaker
@@ -51,15 +49,14 @@ class VariationSettings:
 class Reader:
     """Reads texts word by word, as the editor does: the same tokens, the same words."""
 
-    def __init__(self, tokenizer: Tokenizer, codec: Codec) -> None:
-        self._decode = tokenizer.decode
+    def __init__(self, codec: Codec) -> None:
         self.codec = codec
-        self.key = lru_cache(maxsize=1 << 16)(self._key)
+        self.key = lru_cache(maxsize=1 << 16)(codec.written)  # a word as it is compared: with the space before it
         self._words_of_chunk = lru_cache(maxsize=1 << 17)(self._read_chunk)
 
     def text(self, tokens: list[int]) -> str:
         """What tokens of the corpus say."""
-        return self._decode(tokens, skip_special_tokens=False).strip()
+        return self.codec.written(tokens).strip()
 
     def words(self, text: str) -> list[Ids]:
         """The tokens of each word.
@@ -86,10 +83,6 @@ class Reader:
     def _read_chunk(self, chunk: str, following: str) -> list[Ids]:
         words, starts = self._read(f"{chunk} {following}".strip())
         return words[: bisect_left(starts, len(chunk))]
-
-    def _key(self, word: Ids) -> str:
-        """A word as it is compared: with the space before it, if there is one."""
-        return self._decode(list(word), skip_special_tokens=False)
 
 
 def varied(text: str, settings: VariationSettings, random: Random) -> str:

@@ -317,7 +317,7 @@ def make_rewritings(
         return None, None
     text = TextFormat.from_dict(objective.model.config.editor["text"])
     own = Tokenizer.from_str(tokenizer.to_str())  # a copy: the codec changes its settings
-    reader = Reader(tokenizer, Codec(own, text, np.flatnonzero(is_special(tokenizer)).tolist()))
+    reader = Reader(Codec(own, text, np.flatnonzero(is_special(tokenizer)).tolist()))
     if recipe.correction is None:
         return Rewriting(reader, variation), Rewriting(reader, variation)
     settings = dataclasses.asdict(recipe.correction)
