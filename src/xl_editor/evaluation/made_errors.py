@@ -50,7 +50,7 @@ def evaluate_made_errors(
     results = []
     for kind in KINDS:
         progress(kind)
-        problems = []
+        problems: list[tuple[list[Ids], list[Ids]]] = []
         for number in random.Random(seed).sample(range(len(sentences)), len(sentences)):
             if len(problems) == per_kind:
                 break
