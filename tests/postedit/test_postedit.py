@@ -520,7 +520,7 @@ def test_the_command_reads_a_pipe_and_writes_one(toy_directory, editor):
     [
         ("in.txt", "out.txt", {"to": None}, {}, "needs a style to revise into: --to"),
         ("in.txt", "out.txt", {"to": "ironic"}, {}, "to must be one of negative, positive"),
-        ("in.txt", "out.txt", {"operation": "sing"}, {}, "operation must be one of transfer, infill"),
+        ("in.txt", "out.txt", {"operation": "sing"}, {}, "operation must be one of transfer, correct, infill"),
         (
             "in.txt",
             "out.txt",
