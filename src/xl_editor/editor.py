@@ -465,16 +465,8 @@ class Editor:
             except TextError as error:
                 raise TextError(f"texts[{index}]: {error}", "texts") from None
         how = {"to": to, "source": source, "preset": preset, "max_steps": max_steps, "threshold": threshold}
-        traces: list[Trace] = []
-        for first in _shown("transfer", progress)(range(0, len(texts), TEXTS_AT_ONCE)):
-            calls = [
-                Call("transfer", {"text": text, "keep": keep, **how}) for text in texts[first : first + TEXTS_AT_ONCE]
-            ]
-            for found in self.answer_all(calls):
-                if isinstance(found, RequestError):
-                    raise found
-                traces.append(found)
-        return traces
+        calls = [Call("transfer", {"text": text, "keep": keep, **how}) for text in texts]
+        return self._answer_in_portions("transfer", calls, progress)
 
     @planned
     def correct(
@@ -524,15 +516,8 @@ class Editor:
         """`correct` for many texts, which advance together; the results are the same as one by one."""
         if isinstance(texts, str):
             raise EditorError("texts must be a list of texts; correct takes a single one.", "texts")
-        texts = list(texts)
-        corrections: list[Correction] = []
-        for first in _shown("correct", progress)(range(0, len(texts), TEXTS_AT_ONCE)):
-            calls = [Call("correct", {"text": text, **how}) for text in texts[first : first + TEXTS_AT_ONCE]]
-            for found in self.answer_all(calls):
-                if isinstance(found, RequestError):
-                    raise found
-                corrections.append(found)
-        return corrections
+        calls = [Call("correct", {"text": text, **how}) for text in texts]
+        return self._answer_in_portions("correct", calls, progress)
 
     def _correction_rules(self, threshold: float | None, max_rounds: int | None) -> operations.CorrectionRules:
         if not self.can_correct:
@@ -603,6 +588,16 @@ class Editor:
     def answer_all(self, calls: Sequence[Call]) -> list[Any]:
         """Answer calls together: for each what its method gives, or the error that it raises; only sooner."""
         return self._carry_out([self._plan(call) for call in calls])
+
+    def _answer_in_portions(self, what: str, calls: Sequence[Call], progress: bool) -> list[Any]:
+        """What the calls give, so many at a time; the first that is refused ends it."""
+        results: list[Any] = []
+        for first in _shown(what, progress)(range(0, len(calls), TEXTS_AT_ONCE)):
+            for found in self.answer_all(calls[first : first + TEXTS_AT_ONCE]):
+                if isinstance(found, RequestError):
+                    raise found
+                results.append(found)
+        return results
 
     def begin(self, call: Call, tell: Callable[[Any], None]) -> operations.Ongoing[Any]:
         """A call that `advance` answers, round by round; `tell` hears of every edit of a transfer when it is made."""
