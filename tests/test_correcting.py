@@ -206,6 +206,9 @@ def test_the_command_shows_checks_and_writes(wild, wild_directory, tmp_path):
     path.write_text(text, encoding="utf-8")
     assert run(path).stdout.decode() == f"{expected.text}\n"
     assert path.read_text(encoding="utf-8") == text
+    ending = tmp_path / "ending.txt"
+    ending.write_text(f"{text}\n", encoding="utf-8")
+    assert run(ending).stdout.decode() == f"{expected.text}\n"  # as the file ends, and no line more
     assert run(path, "--in-place").returncode == 0
     assert path.read_text(encoding="utf-8") == expected.text
     assert (tmp_path / "letter.txt~").read_text(encoding="utf-8") == text

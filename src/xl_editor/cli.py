@@ -8,8 +8,9 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -327,12 +328,12 @@ def correct(
     if in_place and (not files or check):
         _refuse("--in-place is for files, and not with --check.")
     contents = {path: _whole_text(path) for path in files}
-    editor = _load(model)
+    correct_text = partial(_load(model).correct, threshold=threshold, keep=keep or ())
     n_changed = 0
 
     def ask(text: str) -> list[Any]:
         nonlocal n_changed
-        found = editor.correct(text, threshold=threshold, keep=keep or ())
+        found = correct_text(text)
         n_changed += bool(found.edits)
         if check and not found.edits and not as_json:
             return []
@@ -340,12 +341,14 @@ def correct(
 
     if in_place:
         for path, text in contents.items():
-            found = editor.correct(text, threshold=threshold, keep=keep or ())
+            found = correct_text(text)
             if found.edits:
                 _write_in_place(path, found.text)
             print(f"{path}: {len(found.edits)} corrections", file=sys.stderr)
         return
-    _answer((list(contents.values()), len(files) > 1) if files else _read(texts, None), as_json, None, ask, alone=True)
+    # An answer is printed as a line, and a file ends with one already.
+    asked = [text.removesuffix("\n") for text in contents.values()], len(files) > 1
+    _answer(asked if files else _read(texts, None), as_json, None, ask, alone=True)
     if check and n_changed:
         raise typer.Exit(EXIT_SOME_FAILED)
 
@@ -355,7 +358,6 @@ def _whole_text(path: Path) -> str:
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError:
         _refuse(f"{path} is no UTF-8 text file.")
-        raise
 
 
 def _write_in_place(path: Path, text: str) -> None:
@@ -979,7 +981,7 @@ def _marked(text: str) -> tuple[str, tuple[int, int]]:
     return left + inside + right, (len(left), len(left) + len(inside))
 
 
-def _refuse(message: str) -> None:
+def _refuse(message: str) -> NoReturn:
     print(f"xl-editor: {message}", file=sys.stderr)
     raise SystemExit(EXIT_BAD_INPUT)
 
